@@ -1,0 +1,67 @@
+import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
+import type { DrizzleD1Database } from "drizzle-orm/d1";
+
+/**
+ * What a failed D1 batch says about its writes.
+ *
+ * - `constraint`: rolled back, for certain. `name` is what SQLite reports: `idempotency_fence_lost`,
+ *   `products_stock_non_negative`, `products.account_id, products.sku`, or a trigger's message.
+ * - `overloaded`: D1 turned the batch away before it ran.
+ * - `ambiguous`: everything else. The batch may have committed and only its answer been lost.
+ */
+export type D1Failure =
+  | { kind: "constraint"; name: string; error: unknown }
+  | { kind: "overloaded"; error: unknown }
+  | { kind: "ambiguous"; error: unknown };
+
+/** Sends statements as one `batch()`: one round trip, one transaction. */
+export async function sendBatch<const Statements extends readonly BatchItem<"sqlite">[]>(
+  db: DrizzleD1Database,
+  statements: Statements,
+): Promise<{ kind: "done"; results: BatchResponse<Statements> } | D1Failure> {
+  try {
+    const results = await db.batch(statements as unknown as [BatchItem<"sqlite">]);
+    return { kind: "done", results: results as unknown as BatchResponse<Statements> };
+  } catch (error) {
+    return classifyD1Failure(error);
+  }
+}
+
+// `D1_ERROR: CHECK constraint failed: NAME: SQLITE_CONSTRAINT (extended: …)`; a trigger's RAISE has its message alone.
+const CONSTRAINT =
+  /D1_ERROR: (?:(?:CHECK|UNIQUE|NOT NULL|FOREIGN KEY) constraint failed(?:: )?)?(.*?)(?:: )?SQLITE_CONSTRAINT/;
+// https://developers.cloudflare.com/d1/observability/debug-d1/ lists these as refused before they run.
+const OVERLOADED = /too many requests queued|requests queued for too long/i;
+
+export function classifyD1Failure(error: unknown): D1Failure {
+  const message = driverMessage(error);
+  const constraint = CONSTRAINT.exec(message);
+  if (constraint !== null) return { kind: "constraint", name: constraint[1]!, error };
+  return { kind: OVERLOADED.test(message) ? "overloaded" : "ambiguous", error };
+}
+
+/** Drizzle wraps the driver's error and puts the bound values in its own message: only the cause may be read. */
+function driverMessage(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? driverMessage(error.cause) : error.message;
+}
+
+/**
+ * D1 answers a batch with objects, so two selected columns of one name collapse and every later value moves up. The
+ * mapped row then ends in values that no database returns, which is how the loss is noticed.
+ *
+ * @throws when a row lost a column.
+ */
+export function assertNoColumnLost(results: readonly unknown[]): void {
+  const rows = results.filter((result) => Array.isArray(result)).flat();
+  for (const value of rows.flatMap((row) => Object.values(row))) {
+    const isNested = typeof value === "object" && value !== null;
+    if (isNested ? Object.values(value).some(isNoValue) : isNoValue(value)) {
+      throw new Error("bug: a query in a batch selects two columns of one name");
+    }
+  }
+}
+
+function isNoValue(value: unknown): boolean {
+  return value === undefined || Number.isNaN(value);
+}

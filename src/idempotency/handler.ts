@@ -1,0 +1,146 @@
+import type { Context, Env } from "hono";
+
+import type { ExecuteSettings, Outcome, Ports, Trace } from "./attempt.ts";
+import { fingerprintRequest, type FingerprintMode } from "./fingerprint.ts";
+import { execute } from "./idempotent.ts";
+import type { Database, Read, StoredResponse } from "./ledger.ts";
+import type { Mutation, ReadContext, RequestIdentity, RouteShape } from "./mutation.ts";
+import { requestSweeper, type SweepSettings } from "./sweep.ts";
+
+/** What the ledger needs to know of the service around it. */
+export interface Service<E extends Env> extends Ports {
+  /** Whose key this is, and under which settings. Called after authentication and validation. */
+  scopeOf(c: Context<E>): Scope;
+  /** Renders what is not a stored response: only the service knows its error format. */
+  refuse(c: Context<E>, refusal: Refusal): Response;
+  /** What to store when a response is over the limit. */
+  responseTooLarge(request: RequestIdentity): StoredResponse;
+  /** Called once an outcome is known, for logs and Server-Timing. */
+  observe(c: Context<E>, seen: { outcome: Outcome["kind"]; trace: Trace }): void;
+  /** Called when the sweep after a request evicted something, or failed. */
+  observeSweep(c: Context<E>, seen: { evicted: number } | { error: unknown }): void;
+}
+
+export interface Scope {
+  db: Database;
+  principal: string;
+  key: string;
+  request: RequestIdentity;
+  settings: ExecuteSettings & SweepSettings & { fingerprintMode: FingerprintMode };
+}
+
+export type Refusal =
+  | Exclude<Outcome, { response: StoredResponse } | { kind: "in_progress" }>
+  /** `retryAfterMs`: when to look again. `takeoverAfterMs`: when a retry may execute, if the owner never finishes. */
+  | { kind: "in_progress"; retryAfterMs: number; takeoverAfterMs: number };
+
+/** Longest wait that `Prefer: wait` buys, in seconds (RFC 7240 §4.3). */
+export const MAX_WAIT_SECONDS = 10;
+/** When to look again while another attempt is executing: a little longer than an operation takes. */
+const RETRY_AFTER_MS = 200;
+const WAIT_PREFERENCE = /(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=[,;]|$)/i;
+// RFC 9110 §15: an answer with one of these has no content.
+const NULL_BODY_STATUSES = new Set([204, 205, 304]);
+
+const keyedHandlers = new WeakSet<object>();
+
+/** Whether `idempotency` made this handler: lets a test prove that no mutation bypasses the ledger. */
+export function isKeyed(handler: object): boolean {
+  return keyedHandlers.has(handler);
+}
+
+/** Makes the function that turns a mutation into a Hono handler whose every effect goes through the ledger. */
+export function idempotency<E extends Env>(service: Service<E>) {
+  const sweepAfterRequest = requestSweeper(service);
+
+  return function idempotent<Route extends RouteShape, const Reads extends readonly Read[]>(
+    mutation: Mutation<Route, Reads>,
+  ) {
+    // The route's own types describe what is read and answered here; Hono cannot infer them through a stored response.
+    // oxlint-disable-next-line typescript/no-explicit-any
+    const handler = async (c: Context<E, any, any>): Promise<any> => {
+      const scope = service.scopeOf(c);
+      const waitSeconds = preferredWaitSeconds(c.req.header("prefer"));
+      const trace: Trace = { phases: {}, runs: 0, isFencedOut: false };
+      const work = attempt(service, c, { scope, mutation, trace, waitMs: waitSeconds * 1000 });
+      // A client that hangs up must not stop the work between the claim and the commit.
+      c.executionCtx.waitUntil(work.catch(() => undefined));
+      const outcome = await work;
+
+      service.observe(c, { outcome: outcome.kind, trace });
+      c.executionCtx.waitUntil(
+        sweepAfterRequest(scope).then(
+          (evicted) => evicted > 0 && service.observeSweep(c, { evicted }),
+          (error: unknown) => service.observeSweep(c, { error }),
+        ),
+      );
+      const response = answer(service, c, outcome);
+      response.headers.set("idempotent-replayed", String(outcome.kind === "replayed"));
+      if (waitSeconds > 0) response.headers.set("preference-applied", `wait=${waitSeconds}`);
+      return response;
+    };
+    keyedHandlers.add(handler);
+    return handler;
+  };
+}
+
+async function attempt<E extends Env, Route extends RouteShape, Reads extends readonly Read[]>(
+  service: Service<E>,
+  // oxlint-disable-next-line typescript/no-explicit-any
+  c: Context<E, any, any>,
+  with_: { scope: Scope; mutation: Mutation<Route, Reads>; trace: Trace; waitMs: number },
+): Promise<Outcome> {
+  const { scope, mutation, trace, waitMs } = with_;
+  const { db, principal, key, request, settings } = scope;
+  const [body, params] = [c.req.valid("json"), c.req.valid("param")];
+  const input = { db, principal, body, params } as ReadContext<Route>;
+  const fingerprint = await fingerprintRequest({
+    method: c.req.method,
+    pathAndQuery: c.req.url.slice(request.origin.length),
+    headers: c.req.raw.headers,
+    body: new Uint8Array(await c.req.arrayBuffer()),
+    mode: settings.fingerprintMode,
+  });
+  return execute({
+    db,
+    principal,
+    key,
+    fingerprint,
+    settings,
+    trace,
+    waitMs,
+    ports: service,
+    method: c.req.method,
+    path: c.req.path,
+    reads: () => mutation.reads(input),
+    run: (run) => mutation.run({ ...input, ...run, request }),
+    responseTooLarge: () => service.responseTooLarge(request),
+  });
+}
+
+function answer<E extends Env>(service: Service<E>, c: Context<E>, outcome: Outcome): Response {
+  switch (outcome.kind) {
+    case "executed":
+    case "replayed": {
+      const { status, headers, body } = outcome.response;
+      return new Response(NULL_BODY_STATUSES.has(status) ? null : body, { status, headers });
+    }
+    case "in_progress": {
+      const { takeoverAfterMs } = outcome;
+      const retryAfterMs = Math.min(RETRY_AFTER_MS, takeoverAfterMs);
+      return service.refuse(c, { kind: "in_progress", retryAfterMs, takeoverAfterMs });
+    }
+    case "reused":
+    case "vanished":
+    case "failed":
+    case "outcome_unknown":
+    case "unavailable":
+      return service.refuse(c, outcome);
+  }
+}
+
+/** Seconds that the client is willing to wait for another attempt's outcome: 0 without a preference. */
+export function preferredWaitSeconds(prefer: string | undefined): number {
+  const wait = WAIT_PREFERENCE.exec(prefer ?? "");
+  return wait === null ? 0 : Math.min(Number(wait[1]), MAX_WAIT_SECONDS);
+}

@@ -1,0 +1,280 @@
+import { and, asc, eq, gte, lt, ne, notExists, or, sql, type SQL } from "drizzle-orm";
+import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
+import type { DrizzleD1Database } from "drizzle-orm/d1";
+
+import { sendBatch, type D1Failure } from "./batch.ts";
+import { idempotencyFence, idempotencyKeys, type LedgerRow } from "./schema.ts";
+
+export type Database = DrizzleD1Database;
+/** A statement that changes rows, not yet sent: what a mutation returns instead of writing. */
+export type Write = BatchItem<"sqlite">;
+/** A query that rides along with the claim. */
+export type Read = BatchItem<"sqlite">;
+export type ReadResults<Reads extends readonly Read[]> = BatchResponse<Reads>;
+
+/** The answer for a key: replayed byte for byte. */
+export interface StoredResponse {
+  status: number;
+  /** Lower-case names; only the headers worth replaying (content-type, location). */
+  headers: Record<string, string>;
+  /** Null for an answer without a body. */
+  body: string | null;
+}
+
+/** The exclusive, expiring right to execute the operation that a key names. */
+export interface Reservation {
+  principal: string;
+  key: string;
+  /** Survives takeovers: what is created under the key derives its ids from it. */
+  operationId: string;
+  generation: number;
+  owner: string;
+}
+
+export interface ClaimRequest {
+  principal: string;
+  key: string;
+  fingerprint: string;
+  method: string;
+  path: string;
+  /** Used if the claim is fresh; a takeover keeps the one that is there. */
+  operationId: string;
+  owner: string;
+  /** Epoch ms, read after the body has arrived: a slow upload must not make the claim stale from birth. */
+  now: number;
+  pendingTtlMs: number;
+  retentionMs: number;
+}
+
+export type Claim<Reads extends readonly Read[]> =
+  | { kind: "won"; reservation: Reservation; reads: ReadResults<Reads> }
+  | { kind: "completed"; response: StoredResponse }
+  | { kind: "in_progress"; takeoverAfterMs: number }
+  | { kind: "reused" }
+  /** The row went away between the two statements' transaction and this one: only a sweep in between does that. */
+  | { kind: "vanished" }
+  | Exclude<D1Failure, { kind: "constraint" }>;
+
+export type Commit = { kind: "committed" } | { kind: "fence_lost" } | D1Failure;
+
+/**
+ * Claims the key, or takes over a stale or released claim, and reads whatever the mutation asked for: one batch, so
+ * one round trip and one transaction.
+ */
+export async function claim<const Reads extends readonly Read[]>(
+  db: Database,
+  request: ClaimRequest,
+  reads: Reads,
+): Promise<Claim<Reads>> {
+  const sent = await sendBatch(db, [
+    claimOrTakeOver(db, request),
+    selectRow(db, request),
+    ...reads,
+  ] as const);
+  if (sent.kind === "constraint") throw new Error(`bug: a claim broke the constraint ${sent.name}`);
+  if (sent.kind !== "done") return sent;
+
+  const [, rows, ...results] = sent.results;
+  const row = rows[0];
+  if (row === undefined) return { kind: "vanished" };
+  // Compared before the status: another body in flight must hear 422 at once, not 409 first and 422 later.
+  if (row.fingerprint !== request.fingerprint) return { kind: "reused" };
+  if (row.status === "completed") return { kind: "completed", response: responseOf(row) };
+  if (row.status === "pending" && row.owner === request.owner) {
+    const { principal, key, operationId, generation, owner } = row;
+    const reservation = { principal, key, operationId, generation, owner };
+    return { kind: "won", reservation, reads: results };
+  }
+  return { kind: "in_progress", takeoverAfterMs: leaseLeftMs(row, request) };
+}
+
+/** Commits the business writes and the stored response together, if the reservation still stands. */
+export async function commit(
+  db: Database,
+  reservation: Reservation,
+  { writes, response, now }: { writes: readonly Write[]; response: StoredResponse; now: number },
+): Promise<Commit> {
+  const complete = db
+    .update(idempotencyKeys)
+    .set({
+      status: "completed",
+      responseStatus: response.status,
+      responseHeaders: JSON.stringify(response.headers),
+      responseBody: response.body,
+      updatedAt: now,
+    })
+    .where(heldBy(reservation));
+  return sendFenced(db, reservation, [...writes, complete]);
+}
+
+/**
+ * Commits intermediate effects if the reservation still stands, keeps the claim and renews its lease from `now`.
+ * Record an intent here before calling a system that this database cannot roll back.
+ */
+export async function checkpoint(
+  db: Database,
+  reservation: Reservation,
+  { writes, now }: { writes: readonly Write[]; now: number },
+): Promise<Commit> {
+  const renew = db.update(idempotencyKeys).set({ updatedAt: now }).where(heldBy(reservation));
+  return sendFenced(db, reservation, [...writes, renew]);
+}
+
+/** Gives the claim back because nothing happened. The row stays, so the generation goes on counting from here. */
+export async function release(db: Database, reservation: Reservation): Promise<void> {
+  await db.update(idempotencyKeys).set({ status: "released" }).where(heldBy(reservation));
+}
+
+/** Ends the lease at once but keeps the row pending: something may have happened, and the next try continues it. */
+export async function giveUpLease(db: Database, reservation: Reservation): Promise<void> {
+  await db.update(idempotencyKeys).set({ updatedAt: 0 }).where(heldBy(reservation));
+}
+
+export async function lookUp(
+  db: Database,
+  { principal, key }: { principal: string; key: string },
+): Promise<LedgerRow | undefined> {
+  const rows = await selectRow(db, { principal, key });
+  return rows[0];
+}
+
+/** Deletes at most `limit` rows whose window has ended, oldest first. Returns how many went. */
+export async function deleteExpired(
+  db: Database,
+  { now, pendingTtlMs, limit }: { now: number; pendingTtlMs: number; limit: number },
+): Promise<number> {
+  const expired = db
+    .select({ principal: idempotencyKeys.principal, key: idempotencyKeys.key })
+    .from(idempotencyKeys)
+    .where(and(lt(idempotencyKeys.expiresAt, now), noLease({ now, pendingTtlMs })))
+    .orderBy(asc(idempotencyKeys.expiresAt))
+    .limit(limit);
+  const result = await db
+    .delete(idempotencyKeys)
+    .where(sql`(${idempotencyKeys.principal}, ${idempotencyKeys.key}) IN ${expired}`);
+  return result.meta.changes;
+}
+
+export interface EvictionFigures {
+  /** When the oldest key still inside its window was claimed, epoch ms; null when there is none. */
+  oldestLiveAt: number | null;
+  /** When the window of the oldest row that no sweep has reached ended, epoch ms; null when caught up. */
+  oldestExpiredAt: number | null;
+}
+
+export async function evictionFigures(db: Database, now: number): Promise<EvictionFigures> {
+  const { createdAt, expiresAt } = idempotencyKeys;
+  const oldest = (bound: SQL) =>
+    db
+      .select({ createdAt, expiresAt })
+      .from(idempotencyKeys)
+      .where(bound)
+      .orderBy(asc(expiresAt))
+      .limit(1);
+  const [live, expired] = await db.batch([oldest(gte(expiresAt, now)), oldest(lt(expiresAt, now))]);
+  return {
+    oldestLiveAt: live[0]?.createdAt ?? null,
+    oldestExpiredAt: expired[0]?.expiresAt ?? null,
+  };
+}
+
+export function responseOf(row: LedgerRow): StoredResponse {
+  if (row.responseStatus === null) throw new Error("bug: a completed row holds no response");
+  return {
+    status: row.responseStatus,
+    headers: row.responseHeaders === null ? {} : JSON.parse(row.responseHeaders),
+    body: row.responseBody,
+  };
+}
+
+export function leaseLeftMs(
+  row: LedgerRow,
+  { now, pendingTtlMs }: { now: number; pendingTtlMs: number },
+): number {
+  return row.status === "pending" ? Math.max(0, row.updatedAt + pendingTtlMs - now) : 0;
+}
+
+export function isHeldBy(row: LedgerRow, reservation: Reservation): boolean {
+  return row.owner === reservation.owner && row.generation === reservation.generation;
+}
+
+function claimOrTakeOver(db: Database, request: ClaimRequest) {
+  const { principal, key, operationId, fingerprint, owner, now } = request;
+  const leaseStart = { updatedAt: now, expiresAt: now + request.retentionMs };
+  return db
+    .insert(idempotencyKeys)
+    .values({
+      principal,
+      key,
+      operationId,
+      fingerprint,
+      owner,
+      ...leaseStart,
+      status: "pending",
+      generation: 1,
+      requestMethod: request.method,
+      requestPath: request.path,
+      createdAt: now,
+    })
+    .onConflictDoUpdate({
+      target: [idempotencyKeys.principal, idempotencyKeys.key],
+      // The old owner may still be running. The higher generation makes its commit fail.
+      set: {
+        generation: sql`${idempotencyKeys.generation} + 1`,
+        status: "pending",
+        owner,
+        ...leaseStart,
+      },
+      setWhere: and(
+        eq(idempotencyKeys.fingerprint, fingerprint),
+        ne(idempotencyKeys.status, "completed"),
+        noLease(request),
+      ),
+    });
+}
+
+function selectRow(db: Database, { principal, key }: { principal: string; key: string }) {
+  return db
+    .select()
+    .from(idempotencyKeys)
+    .where(and(eq(idempotencyKeys.principal, principal), eq(idempotencyKeys.key, key)));
+}
+
+/** Nobody may be executing under this row: it is completed, released, or its lease has run out. */
+function noLease({ now, pendingTtlMs }: { now: number; pendingTtlMs: number }) {
+  return or(
+    ne(idempotencyKeys.status, "pending"),
+    lt(idempotencyKeys.updatedAt, now - pendingTtlMs),
+  );
+}
+
+function heldBy({ principal, key, generation, owner }: Reservation) {
+  return and(
+    eq(idempotencyKeys.principal, principal),
+    eq(idempotencyKeys.key, key),
+    eq(idempotencyKeys.generation, generation),
+    eq(idempotencyKeys.owner, owner),
+    eq(idempotencyKeys.status, "pending"),
+  );
+}
+
+async function sendFenced(
+  db: Database,
+  reservation: Reservation,
+  writes: readonly Write[],
+): Promise<Commit> {
+  const held = db
+    .select({ held: sql`1` })
+    .from(idempotencyKeys)
+    .where(heldBy(reservation));
+  const fence = db.insert(idempotencyFence).select(sql`SELECT 1 WHERE ${notExists(held)}`);
+  const sent = await sendBatch(db, [fence, ...writes]);
+  if (sent.kind === "constraint" && sent.name === "idempotency_fence_lost") {
+    return { kind: "fence_lost" };
+  }
+  if (sent.kind !== "done") return sent;
+
+  const touched = (sent.results.at(-1) as D1Result).meta.changes;
+  if (touched !== 1) throw new Error(`bug: a fenced batch changed ${touched} ledger rows`);
+  return { kind: "committed" };
+}

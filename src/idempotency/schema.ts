@@ -1,0 +1,56 @@
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+
+/**
+ * One row per (principal, key): the claim while it is pending, the stored response once it is completed.
+ * All times are epoch milliseconds. The migration makes the table STRICT and WITHOUT ROWID by hand.
+ */
+export const idempotencyKeys = sqliteTable(
+  "idempotency_keys",
+  {
+    principal: text("principal").notNull(),
+    key: text("key").notNull(),
+    /** uuid v7, minted with a fresh claim and kept by takeovers: the ids of everything created derive from it. */
+    operationId: text("operation_id").notNull(),
+    fingerprint: text("fingerprint").notNull(),
+    status: text("status", { enum: ["pending", "completed", "released"] }).notNull(),
+    /** Fencing token: 1 for a fresh claim, one more at every takeover. */
+    generation: integer("generation").notNull(),
+    /** Random id of the attempt that holds the claim, or that completed it. */
+    owner: text("owner").notNull(),
+    requestMethod: text("request_method").notNull(),
+    requestPath: text("request_path").notNull(),
+    responseStatus: integer("response_status"),
+    /** JSON object of the allowlisted headers, for example `{"content-type": "application/json"}`. */
+    responseHeaders: text("response_headers"),
+    /** Exactly what was answered. NULL with a completed row means an answer without a body. */
+    responseBody: text("response_body"),
+    createdAt: integer("created_at").notNull(),
+    /** Start of the lease: the claim is stale once the pending TTL has passed since then. */
+    updatedAt: integer("updated_at").notNull(),
+    /** End of the retention window. A row lives at least this long, and until a sweep reaches it. */
+    expiresAt: integer("expires_at").notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.principal, table.key] }),
+    index("idempotency_keys_expires_at").on(table.expiresAt),
+    check("idempotency_keys_status", sql`${table.status} IN ('pending', 'completed', 'released')`),
+    check("idempotency_keys_generation", sql`${table.generation} >= 1`),
+    check(
+      "idempotency_keys_response",
+      sql`(${table.status} = 'completed') = (${table.responseStatus} IS NOT NULL)`,
+    ),
+  ],
+);
+
+/**
+ * No row can ever be in this table. A commit inserts one only if its claim is lost, so the constraint aborts the
+ * whole batch, and its name tells a lost fence from every other failure.
+ */
+export const idempotencyFence = sqliteTable(
+  "idempotency_fence",
+  { lost: integer("lost").notNull() },
+  () => [check("idempotency_fence_lost", sql`0`)],
+);
+
+export type LedgerRow = typeof idempotencyKeys.$inferSelect;

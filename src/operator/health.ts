@@ -1,0 +1,14 @@
+import { createRoute, z } from "@hono/zod-openapi";
+
+/** Liveness only: it asks nothing of the database, so a busy database does not get the service restarted. */
+export const healthRoute = createRoute({
+  method: "get",
+  path: "/healthz",
+  summary: "Liveness",
+  responses: {
+    200: {
+      description: "The service answers and its settings are valid",
+      content: { "application/json": { schema: z.object({ status: z.literal("ok") }) } },
+    },
+  },
+});

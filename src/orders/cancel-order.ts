@@ -1,0 +1,46 @@
+import { eq } from "drizzle-orm";
+
+import { mutation } from "../idempotency/mutation.ts";
+import { refuse } from "../problem.ts";
+import { ById, keyedRoute } from "../routes.ts";
+import { ok } from "../wire.ts";
+import { moveStock } from "./create-order.ts";
+import { Order, orderToWire } from "./order.ts";
+import { orders } from "./schema.ts";
+import { selectItems, selectOrder } from "./read-orders.ts";
+
+const cancelOrderRoute = keyedRoute({
+  path: "/orders/{id}/cancel",
+  summary: "Cancel a pending order and return its stock",
+  params: ById,
+  status: 200,
+  wire: Order,
+  problems: ["not_found", "order_not_cancellable"],
+});
+
+export const cancelOrder = mutation(cancelOrderRoute, {
+  reads: ({ db, principal, params }) => [
+    selectOrder(db, principal, params.id),
+    selectItems(db, params.id),
+  ],
+  run: ({ db, params, reads: [found, items], now, request }) => {
+    const order = found[0];
+    if (order === undefined) return refuse(request, "not_found");
+    if (order.status !== "pending") {
+      return refuse(request, "order_not_cancellable", { order_status: order.status });
+    }
+    const cancelled = { ...order, status: "cancelled" as const };
+    return {
+      kind: "decided",
+      response: ok(orderToWire(cancelled, items)),
+      writes: [
+        // Should another key have changed the status meanwhile, the transition trigger aborts the whole batch.
+        db
+          .update(orders)
+          .set({ status: "cancelled", updatedAt: now })
+          .where(eq(orders.id, params.id)),
+        moveStock(db, items, "return"),
+      ],
+    };
+  },
+});

@@ -1,0 +1,162 @@
+import { createRoute, z, type OpenAPIHono } from "@hono/zod-openapi";
+import { createMiddleware } from "hono/factory";
+
+import { MAX_KEY_LENGTH, parseIdempotencyKey } from "./idempotency/key.ts";
+import { authenticate } from "./principal.ts";
+import { PROBLEMS, problemResponse, type ProblemCode } from "./problem.ts";
+import { readBody } from "./request-body.ts";
+import type { AppEnv } from "./scope.ts";
+
+const authenticated = authenticate();
+
+/** The key is judged before the body: the cheaper check first, and a keyless client learns of its larger bug. */
+const requireKey = createMiddleware<AppEnv>(async (c, next) => {
+  const parsed = parseIdempotencyKey(c.req.header("idempotency-key"));
+  if (parsed.kind === "absent") return problemResponse(c, "idempotency_key_required");
+  if (parsed.kind === "invalid") {
+    return problemResponse(c, "idempotency_key_invalid", { detail: parsed.detail });
+  }
+  c.set("idempotencyKey", parsed.key);
+  await next();
+  // Every keyed answer says whether it is a replay, also one that was refused before the ledger.
+  if (!c.res.headers.has("idempotent-replayed")) c.header("idempotent-replayed", "false");
+});
+
+const KeyedHeaders = z.object({
+  "idempotency-key": z
+    .string()
+    .describe(
+      `Names the operation. 1 to ${MAX_KEY_LENGTH} printable ASCII characters, bare or as an RFC 9651 String.`,
+    ),
+  prefer: z
+    .string()
+    .optional()
+    .describe(
+      "`wait=N`: wait up to N ≤ 10 seconds for the outcome of a request in progress (RFC 7240).",
+    ),
+});
+
+const Problem = z
+  .object({
+    type: z.url(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    error: z.enum(Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]),
+    retryable: z
+      .boolean()
+      .describe("Whether the same request, under the same key, can succeed later."),
+    request_id: z.string(),
+  })
+  .openapi("Problem");
+
+/** Path parameters of a route about one thing. */
+export const ById = z.object({ id: z.string() });
+
+/** Page of a list, newest first, as Stripe's lists are. */
+export const PageQuery = z.object({
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  starting_after: z.string().optional().describe("The last id of the page before."),
+});
+
+export const pageOf = <Item extends z.ZodType>(item: Item) =>
+  z.object({ data: z.array(item), has_more: z.boolean() });
+
+const readProblems = ["unauthorized", "not_found", "rate_limited", "internal_error"] as const;
+const keyedProblems = [
+  "invalid_request",
+  "idempotency_key_required",
+  "idempotency_key_invalid",
+  "unauthorized",
+  "body_too_large",
+  "unsupported_media_type",
+  "rate_limited",
+  "idempotency_key_in_progress",
+  "idempotency_key_retry",
+  "idempotency_key_reused",
+  "internal_error",
+  "idempotent_response_too_large",
+  "outcome_unknown",
+  "service_unavailable",
+] as ProblemCode[];
+
+/** Declares a GET for an authenticated account. */
+export function readRoute<
+  const Path extends string,
+  Wire extends z.ZodType,
+  const Params extends z.ZodObject = z.ZodObject<{}>,
+  const Query extends z.ZodObject = z.ZodObject<{}>,
+>(route: { path: Path; summary: string; wire: Wire; params?: Params; query?: Query }) {
+  const { path, summary, wire, params, query } = route;
+  return createRoute({
+    method: "get",
+    path,
+    summary,
+    security: [{ account: [] }],
+    middleware: [authenticated],
+    request: { params: params as Params, query: query as Query },
+    responses: {
+      200: { description: "OK", content: { "application/json": { schema: wire } } },
+      ...problemResponses(
+        query === undefined ? readProblems : ["invalid_request", ...readProblems],
+      ),
+    },
+  });
+}
+
+/** Declares a POST for an authenticated account: mount its mutation with `idempotent`. */
+export function keyedRoute<
+  const Path extends string,
+  Wire extends z.ZodType,
+  const Status extends 200 | 201,
+  Body extends z.ZodType = z.ZodUndefined,
+  const Params extends z.ZodObject = z.ZodObject<{}>,
+>(route: {
+  path: Path;
+  summary: string;
+  params?: Params;
+  body?: Body;
+  status: Status;
+  wire: Wire;
+  /** What this mutation itself may answer; what any keyed request may is added. */
+  problems: ProblemCode[];
+}) {
+  const { path, summary, params, body, status, wire, problems } = route;
+  const success = { description: "Done", content: { "application/json": { schema: wire } } };
+  return createRoute({
+    method: "post",
+    path,
+    summary,
+    security: [{ account: [] }],
+    middleware: [authenticated, requireKey, readBody],
+    request: {
+      headers: KeyedHeaders,
+      params: params as Params,
+      ...((body && {
+        body: { content: { "application/json": { schema: body } }, required: true },
+      }) as Body extends z.ZodUndefined
+        ? {}
+        : { body: { content: { "application/json": { schema: Body } }; required: true } }),
+    },
+    responses: {
+      ...({ [status]: success } as Record<Status, typeof success>),
+      ...problemResponses([...keyedProblems, ...problems]),
+    },
+  });
+}
+
+/** One response per status, which names every code it may carry. */
+function problemResponses(codes: readonly ProblemCode[]) {
+  const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status);
+  const content = { "application/problem+json": { schema: Problem } };
+  const describe = (code: ProblemCode) =>
+    `\`${code}\` (${PROBLEMS[code].retryable ? "a retry can help" : "final"})`;
+  return Object.fromEntries(
+    [...byStatus].map(([status, same]) => [
+      status,
+      { description: same.map(describe).join(", "), content },
+    ]),
+  ) as {};
+}
+
+export type App = OpenAPIHono<AppEnv>;

@@ -1,0 +1,47 @@
+import { drizzle } from "drizzle-orm/d1";
+import { createMiddleware } from "hono/factory";
+
+import type { Database } from "./idempotency/ledger.ts";
+import type { RequestIdentity } from "./idempotency/mutation.ts";
+import { interceptD1 } from "./d1.ts";
+import { configOf, type Config } from "./env.ts";
+
+/** What every handler can rely on, in the order in which the middleware provides it. */
+export interface AppEnv {
+  Bindings: Env;
+  Variables: {
+    requestId: string;
+    request: RequestIdentity;
+    config: Config;
+    db: Database;
+    /** Messages to D1 so far, and the time they took. */
+    d1: { roundTrips: number; durationMs: number };
+    /** More fields for this request's log line. */
+    log: Record<string, unknown>;
+    /** The authenticated account's id: the principal that scopes idempotency keys. */
+    principal: string;
+    idempotencyKey: string;
+  };
+}
+
+/** Opens the request: its settings, and a database that counts its round trips. */
+export function openScope({ now }: { now: () => number }) {
+  return createMiddleware<AppEnv>(async (c, next) => {
+    const d1 = { roundTrips: 0, durationMs: 0 };
+    const counted = interceptD1(c.env.DB, async (send) => {
+      const start = now();
+      d1.roundTrips += 1;
+      try {
+        return await send();
+      } finally {
+        d1.durationMs += now() - start;
+      }
+    });
+    c.set("request", { id: c.var.requestId, origin: new URL(c.req.url).origin });
+    c.set("log", {});
+    c.set("config", configOf(c.env));
+    c.set("d1", d1);
+    c.set("db", drizzle(counted));
+    await next();
+  });
+}

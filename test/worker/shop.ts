@@ -1,0 +1,121 @@
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { uuidv7 } from "uuidv7";
+
+import { createApp } from "../../src/app.ts";
+import type { Ports } from "../../src/idempotency/attempt.ts";
+import { sha256Hex } from "../../src/idempotency/sha256.ts";
+
+export type Json = Record<string, unknown>;
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  /** Exactly as received. */
+  body: string;
+  json: Json;
+}
+
+/** A clock that stands still until it is told to move, and waits that end at once by moving it. */
+export class TestClock {
+  #now = Date.now();
+  now = () => this.#now;
+  advance(ms: number): void {
+    this.#now += ms;
+  }
+  sleep = async (ms: number) => this.advance(ms);
+}
+
+export const realPorts: Ports = {
+  now: Date.now,
+  newId: uuidv7,
+  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+};
+
+interface Shop {
+  bindings?: Partial<Env>;
+  ports?: Partial<Ports>;
+}
+
+/** A fresh account of the real app, on the real D1 unless a binding is replaced. */
+export async function openShop({ bindings, ports }: Shop = {}) {
+  const app = createApp({ ...realPorts, ...ports });
+  const bound = { ...env, ...bindings };
+  const account = await createAccount();
+
+  const send = async (request: Request): Promise<Answer> => {
+    const context = createExecutionContext();
+    const response = await app.fetch(request, bound, context);
+    const body = await response.text();
+    await waitOnExecutionContext(context);
+    const json = body.startsWith("{") ? (JSON.parse(body) as Json) : {};
+    return { status: response.status, headers: response.headers, body, json };
+  };
+  const headers = { authorization: `Bearer ${account.apiKey}` };
+  const get = (path: string) => send(new Request(`http://shop.test${path}`, { headers }));
+  /** `key: null` sends none. A string body goes out as it is, anything else as JSON. */
+  const post = (path: string, body: unknown, key: string | null, more: HeadersInit = {}) => {
+    const all = new Headers({ ...headers, "content-type": "application/json" });
+    if (key !== null) all.set("idempotency-key", key);
+    new Headers(more).forEach((value, name) => all.set(name, value));
+    const raw = typeof body === "string" || body === undefined ? body : JSON.stringify(body);
+    return send(
+      new Request(`http://shop.test${path}`, { method: "POST", headers: all, body: raw ?? null }),
+    );
+  };
+  return { app, account, bound, send, get, post };
+}
+
+export async function createAccount() {
+  const id = `acct_${uuidv7()}`;
+  const apiKey = `test_${crypto.randomUUID()}`;
+  await sql`INSERT INTO accounts VALUES (${id}, 'Test', ${await sha256Hex(apiKey)}, 0)`.run();
+  return { id, apiKey };
+}
+
+/** A product put on the shelf beside the API, so that a test's ledger holds only what the test sent. */
+export async function shelve(
+  accountId: string,
+  { units = 100, price = 1000, currency = "EUR" } = {},
+): Promise<string> {
+  const id = `prod_${uuidv7()}`;
+  const product = sql`INSERT INTO products VALUES (${id}, ${accountId}, ${id}, 'Thing', ${price}, ${currency}, ${units}, 0)`;
+  const adjustment = sql`INSERT INTO stock_adjustments VALUES (${id.replace("prod", "adj")}, ${id}, ${units}, 'initial stock', 0)`;
+  await env.DB.batch([product, adjustment]);
+  return id;
+}
+
+/** A statement from a template: each value becomes a bound parameter. */
+export function sql(strings: TemplateStringsArray, ...values: unknown[]): D1PreparedStatement {
+  return env.DB.prepare(strings.join("?")).bind(...values);
+}
+
+export async function stockOf(productId: string): Promise<number> {
+  return (await sql`SELECT stock FROM products WHERE id = ${productId}`.first<number>("stock"))!;
+}
+
+export async function ordersOf(accountId: string): Promise<Json[]> {
+  return (await sql`SELECT * FROM orders WHERE account_id = ${accountId}`.all<Json>()).results;
+}
+
+export interface LedgerRow {
+  operation_id: string;
+  fingerprint: string;
+  status: string;
+  generation: number;
+  owner: string;
+  response_status: number | null;
+  response_body: string | null;
+  created_at: number;
+  updated_at: number;
+  expires_at: number;
+}
+
+export async function ledgerRow(principal: string, key: string): Promise<LedgerRow | null> {
+  return sql`SELECT * FROM idempotency_keys WHERE principal = ${principal} AND key = ${key}`.first();
+}
+
+export async function ledgerSize(principal: string): Promise<number> {
+  const size = sql`SELECT count(*) AS n FROM idempotency_keys WHERE principal = ${principal}`;
+  return (await size.first<number>("n"))!;
+}

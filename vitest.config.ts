@@ -1,0 +1,34 @@
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { defineConfig } from "vitest/config";
+
+const migrations = await readD1Migrations("drizzle");
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        // Pure code, and the real service as a process of its own.
+        test: {
+          name: "node",
+          include: ["test/{unit,process}/**/*.test.ts"],
+          testTimeout: 120_000,
+        },
+      },
+      {
+        // workerd with a real local D1. Storage is isolated per file, not per test.
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "wrangler.toml" },
+            miniflare: { bindings: { TEST_MIGRATIONS: migrations } },
+          }),
+        ],
+        test: {
+          name: "worker",
+          include: ["test/worker/**/*.test.ts"],
+          setupFiles: ["test/worker/setup.ts"],
+          testTimeout: 60_000,
+        },
+      },
+    ],
+  },
+});
