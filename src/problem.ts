@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 
-import type { StoredResponse } from "./idempotency/ledger.ts";
+import type { StoredResponse } from "./idempotency/decide.ts";
 import type { Decision, RequestIdentity } from "./idempotency/mutation.ts";
 import type { AppEnv } from "./scope.ts";
 

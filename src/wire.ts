@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 
-import type { StoredResponse } from "./idempotency/ledger.ts";
+import type { StoredResponse } from "./idempotency/decide.ts";
 
 /** ISO 4217 alphabetic code. Which codes exist is the payment provider's to say. */
 export const Currency = z

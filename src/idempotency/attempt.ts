@@ -1,4 +1,5 @@
-import type { Database, Read, ReadResults, StoredResponse, Write } from "./ledger.ts";
+import type { StoredResponse } from "./decide.ts";
+import type { Database, Read, ReadResults, Write } from "./ledger.ts";
 import type { Decision, Interrupted, Operation } from "./mutation.ts";
 
 /** One request under one key, stripped of HTTP: the whole protocol runs on this. */

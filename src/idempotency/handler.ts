@@ -3,7 +3,8 @@ import type { Context, Env } from "hono";
 import type { ExecuteSettings, Outcome, Ports, Trace } from "./attempt.ts";
 import { fingerprintRequest, type FingerprintMode } from "./fingerprint.ts";
 import { execute } from "./idempotent.ts";
-import type { Database, Read, StoredResponse } from "./ledger.ts";
+import type { StoredResponse } from "./decide.ts";
+import type { Database, Read } from "./ledger.ts";
 import type { Mutation, ReadContext, RequestIdentity, RouteShape } from "./mutation.ts";
 import { requestSweeper, type SweepSettings } from "./sweep.ts";
 

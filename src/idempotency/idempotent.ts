@@ -1,7 +1,9 @@
 import { assertNoColumnLost, sendBatch } from "./batch.ts";
+import { isHeldBy, leaseLeftMs, responseOf } from "./decide.ts";
 import * as ledger from "./ledger.ts";
 import type { Attempt, Outcome, Ports, Trace } from "./attempt.ts";
-import type { Claim, ClaimRequest, Commit, Read, ReadResults, Reservation } from "./ledger.ts";
+import type { ClaimRequest, Reservation } from "./decide.ts";
+import type { Claim, Commit, Read, ReadResults } from "./ledger.ts";
 import type { Decision } from "./mutation.ts";
 
 // A constraint that said no is explained by fresh reads; one that goes on saying no is a bug.
@@ -174,15 +176,15 @@ async function canonicalOutcome<Reads extends readonly Read[]>(
   work.mayHaveActed = true;
   const row = await ledger.lookUp(attempt.db, reservation);
   // The fence also closes behind our own commit, when its answer was lost and it was sent again.
-  const isOurs = row !== undefined && ledger.isHeldBy(row, reservation);
+  const isOurs = row !== undefined && isHeldBy(row, reservation);
   attempt.trace.isFencedOut = !isOurs;
   if (row === undefined) return { kind: "vanished" };
   if (row.status === "completed") {
-    return { kind: isOurs ? "executed" : "replayed", response: ledger.responseOf(row) };
+    return { kind: isOurs ? "executed" : "replayed", response: responseOf(row) };
   }
   const now = attempt.ports.now();
   const { pendingTtlMs } = attempt.settings;
-  return { kind: "in_progress", takeoverAfterMs: ledger.leaseLeftMs(row, { now, pendingTtlMs }) };
+  return { kind: "in_progress", takeoverAfterMs: leaseLeftMs(row, { now, pendingTtlMs }) };
 }
 
 /** Ends the attempt without an outcome, so that the next one need not wait for the TTL. */

@@ -3,6 +3,13 @@ import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
 import type { DrizzleD1Database } from "drizzle-orm/d1";
 
 import { sendBatch, type D1Failure } from "./batch.ts";
+import {
+  type ClaimRequest,
+  decide,
+  type Reservation,
+  type StoredResponse,
+  type Verdict,
+} from "./decide.ts";
 import { idempotencyFence, idempotencyKeys, type LedgerRow } from "./schema.ts";
 
 export type Database = DrizzleD1Database;
@@ -12,47 +19,9 @@ export type Write = BatchItem<"sqlite">;
 export type Read = BatchItem<"sqlite">;
 export type ReadResults<Reads extends readonly Read[]> = BatchResponse<Reads>;
 
-/** The answer for a key: replayed byte for byte. */
-export interface StoredResponse {
-  status: number;
-  /** Lower-case names; only the headers worth replaying (content-type, location). */
-  headers: Record<string, string>;
-  /** Null for an answer without a body. */
-  body: string | null;
-}
-
-/** The exclusive, expiring right to execute the operation that a key names. */
-export interface Reservation {
-  principal: string;
-  key: string;
-  /** Survives takeovers: what is created under the key derives its ids from it. */
-  operationId: string;
-  generation: number;
-  owner: string;
-}
-
-export interface ClaimRequest {
-  principal: string;
-  key: string;
-  fingerprint: string;
-  method: string;
-  path: string;
-  /** Used if the claim is fresh; a takeover keeps the one that is there. */
-  operationId: string;
-  owner: string;
-  /** Epoch ms, read after the body has arrived: a slow upload must not make the claim stale from birth. */
-  now: number;
-  pendingTtlMs: number;
-  retentionMs: number;
-}
-
 export type Claim<Reads extends readonly Read[]> =
-  | { kind: "won"; reservation: Reservation; reads: ReadResults<Reads> }
-  | { kind: "completed"; response: StoredResponse }
-  | { kind: "in_progress"; takeoverAfterMs: number }
-  | { kind: "reused" }
-  /** The row went away between the two statements' transaction and this one: only a sweep in between does that. */
-  | { kind: "vanished" }
+  | (Extract<Verdict, { kind: "won" }> & { reads: ReadResults<Reads> })
+  | Exclude<Verdict, { kind: "won" }>
   | Exclude<D1Failure, { kind: "constraint" }>;
 
 export type Commit = { kind: "committed" } | { kind: "fence_lost" } | D1Failure;
@@ -75,17 +44,8 @@ export async function claim<const Reads extends readonly Read[]>(
   if (sent.kind !== "done") return sent;
 
   const [, rows, ...results] = sent.results;
-  const row = rows[0];
-  if (row === undefined) return { kind: "vanished" };
-  // Compared before the status: another body in flight must hear 422 at once, not 409 first and 422 later.
-  if (row.fingerprint !== request.fingerprint) return { kind: "reused" };
-  if (row.status === "completed") return { kind: "completed", response: responseOf(row) };
-  if (row.status === "pending" && row.owner === request.owner) {
-    const { principal, key, operationId, generation, owner } = row;
-    const reservation = { principal, key, operationId, generation, owner };
-    return { kind: "won", reservation, reads: results };
-  }
-  return { kind: "in_progress", takeoverAfterMs: leaseLeftMs(row, request) };
+  const verdict = decide(rows[0], request);
+  return verdict.kind === "won" ? { ...verdict, reads: results } : verdict;
 }
 
 /** Commits the business writes and the stored response together, if the reservation still stands. */
@@ -176,26 +136,6 @@ export async function evictionFigures(db: Database, now: number): Promise<Evicti
     oldestLiveAt: live[0]?.createdAt ?? null,
     oldestExpiredAt: expired[0]?.expiresAt ?? null,
   };
-}
-
-export function responseOf(row: LedgerRow): StoredResponse {
-  if (row.responseStatus === null) throw new Error("bug: a completed row holds no response");
-  return {
-    status: row.responseStatus,
-    headers: row.responseHeaders === null ? {} : JSON.parse(row.responseHeaders),
-    body: row.responseBody,
-  };
-}
-
-export function leaseLeftMs(
-  row: LedgerRow,
-  { now, pendingTtlMs }: { now: number; pendingTtlMs: number },
-): number {
-  return row.status === "pending" ? Math.max(0, row.updatedAt + pendingTtlMs - now) : 0;
-}
-
-export function isHeldBy(row: LedgerRow, reservation: Reservation): boolean {
-  return row.owner === reservation.owner && row.generation === reservation.generation;
 }
 
 function claimOrTakeOver(db: Database, request: ClaimRequest) {

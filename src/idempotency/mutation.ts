@@ -1,6 +1,7 @@
 import type { createRoute, z } from "@hono/zod-openapi";
 
-import type { Commit, Database, Read, ReadResults, StoredResponse, Write } from "./ledger.ts";
+import type { StoredResponse } from "./decide.ts";
+import type { Commit, Database, Read, ReadResults, Write } from "./ledger.ts";
 
 /** What a keyed POST does, as data: the ledger decides whether and when it takes effect. */
 export interface Mutation<Route extends RouteShape, Reads extends readonly Read[]> {
