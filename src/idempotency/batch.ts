@@ -27,9 +27,10 @@ export async function sendBatch<const Statements extends readonly BatchItem<"sql
   }
 }
 
-// `D1_ERROR: CHECK constraint failed: NAME: SQLITE_CONSTRAINT (extended: …)`; a trigger's RAISE has its message alone.
+// `CHECK constraint failed: NAME: SQLITE_CONSTRAINT (extended: …)`, with `D1_ERROR: ` before it unless it is D1's own
+// cause; a trigger's RAISE has its message alone.
 const CONSTRAINT =
-  /D1_ERROR: (?:(?:CHECK|UNIQUE|NOT NULL|FOREIGN KEY) constraint failed(?:: )?)?(.*?)(?:: )?SQLITE_CONSTRAINT/;
+  /^(?:D1_ERROR: )?(?:(?:CHECK|UNIQUE|NOT NULL|FOREIGN KEY) constraint failed(?:: )?)?(.*?)(?:: )?SQLITE_CONSTRAINT/;
 // https://developers.cloudflare.com/d1/observability/debug-d1/ lists these as refused before they run.
 const OVERLOADED = /too many requests queued|requests queued for too long/i;
 
@@ -40,7 +41,7 @@ export function classifyD1Failure(error: unknown): D1Failure {
   return { kind: OVERLOADED.test(message) ? "overloaded" : "ambiguous", error };
 }
 
-/** Drizzle wraps the driver's error and puts the bound values in its own message: only the cause may be read. */
+/** Drizzle wraps D1's error, and D1 wraps SQLite's: the innermost one says what happened, and no bound values. */
 function driverMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? driverMessage(error.cause) : error.message;

@@ -98,7 +98,7 @@ async function perform<Reads extends readonly Read[]>(
 interface Work<Reads extends readonly Read[]> {
   attempt: Attempt<Reads>;
   reservation: Reservation;
-  /** Set by the first checkpoint: from then on an outside call may have happened. */
+  /** From the first checkpoint on an outside call may have happened, and from a lost commit on that commit. */
   mayHaveActed: boolean;
 }
 
@@ -130,6 +130,7 @@ async function settle<Reads extends readonly Read[]>(
   const { attempt, reservation } = work;
   switch (decision.kind) {
     case "outcome_unknown":
+      work.mayHaveActed = true;
       return abandon(work);
     case "interrupted":
       return afterFailure(work, decision.by);

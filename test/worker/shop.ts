@@ -3,8 +3,11 @@ import { env } from "cloudflare:workers";
 import { uuidv7 } from "uuidv7";
 
 import { createApp } from "../../src/app.ts";
+import { idempotency } from "../../src/idempotency/handler.ts";
 import type { Ports } from "../../src/idempotency/attempt.ts";
 import { sha256Hex } from "../../src/idempotency/sha256.ts";
+import { ledgerService } from "../../src/ledger-service.ts";
+import type { AppEnv } from "../../src/scope.ts";
 
 export type Json = Record<string, unknown>;
 
@@ -32,38 +35,63 @@ export const realPorts: Ports = {
   sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 
-interface Shop {
+interface Setup {
+  /** Another door to the same shop: another isolate, or a database that fails. */
+  account?: Account;
   bindings?: Partial<Env>;
   ports?: Partial<Ports>;
+  /** Adds routes of the test's own, through the same ledger. */
+  mount?: (app: ReturnType<typeof createApp>, idempotent: Idempotent) => void;
 }
 
-/** A fresh account of the real app, on the real D1 unless a binding is replaced. */
-export async function openShop({ bindings, ports }: Shop = {}) {
-  const app = createApp({ ...realPorts, ...ports });
-  const bound = { ...env, ...bindings };
-  const account = await createAccount();
+type Idempotent = ReturnType<typeof idempotency<AppEnv>>;
+export type Account = Awaited<ReturnType<typeof createAccount>>;
+export type Shop = Awaited<ReturnType<typeof openShop>>;
+
+/** The real app on the real D1, unless a binding is replaced, seen by a fresh account, unless one is given. */
+export async function openShop(setup: Setup = {}) {
+  const ports = { ...realPorts, ...setup.ports };
+  const app = createApp(ports);
+  setup.mount?.(app, idempotency(ledgerService(ports)));
+  const bindings: Env = { ...env, ...setup.bindings };
+  const account = setup.account ?? (await createAccount());
+  const headers = { authorization: `Bearer ${account.apiKey}` };
 
   const send = async (request: Request): Promise<Answer> => {
     const context = createExecutionContext();
-    const response = await app.fetch(request, bound, context);
+    const response = await app.fetch(request, bindings, context);
     const body = await response.text();
     await waitOnExecutionContext(context);
-    const json = body.startsWith("{") ? (JSON.parse(body) as Json) : {};
+    const json: Json = body.startsWith("{") ? JSON.parse(body) : {};
     return { status: response.status, headers: response.headers, body, json };
   };
-  const headers = { authorization: `Bearer ${account.apiKey}` };
   const get = (path: string) => send(new Request(`http://shop.test${path}`, { headers }));
-  /** `key: null` sends none. A string body goes out as it is, anything else as JSON. */
-  const post = (path: string, body: unknown, key: string | null, more: HeadersInit = {}) => {
-    const all = new Headers({ ...headers, "content-type": "application/json" });
-    if (key !== null) all.set("idempotency-key", key);
-    new Headers(more).forEach((value, name) => all.set(name, value));
-    const raw = typeof body === "string" || body === undefined ? body : JSON.stringify(body);
-    return send(
-      new Request(`http://shop.test${path}`, { method: "POST", headers: all, body: raw ?? null }),
-    );
-  };
-  return { app, account, bound, send, get, post };
+  const post = (path: string, body: unknown, key: string | null, more?: HeadersInit) =>
+    send(postRequest(account, path, body, key, more));
+
+  // The isolate now knows the account, so that no test counts the look-up.
+  await get("/products?limit=1");
+  return { app, account, bindings, send, get, post };
+}
+
+/** `key: null` sends none; bytes and strings go out as they are, anything else as JSON. */
+export function postRequest(
+  account: Account,
+  path: string,
+  body: unknown,
+  key: string | null,
+  more?: HeadersInit,
+): Request {
+  const headers = new Headers({
+    authorization: `Bearer ${account.apiKey}`,
+    "content-type": "application/json",
+  });
+  if (key !== null) headers.set("idempotency-key", key);
+  new Headers(more).forEach((value, name) => headers.set(name, value));
+  const isRaw =
+    typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream;
+  const payload = body === undefined ? null : isRaw ? body : JSON.stringify(body);
+  return new Request(`http://shop.test${path}`, { method: "POST", headers, body: payload });
 }
 
 export async function createAccount() {

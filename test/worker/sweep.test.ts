@@ -1,0 +1,168 @@
+import { createScheduledController } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
+import { afterEach, expect, test } from "vitest";
+
+import worker from "../../src/index.ts";
+import { sweepUntilCaughtUp } from "../../src/idempotency/sweep.ts";
+import { gate, faultyD1, passes } from "./faulty-d1.ts";
+import { ledgerRow, ledgerSize, openShop, shelve, sql, TestClock } from "./shop.ts";
+
+const RETENTION_MS = 86_400_000;
+const order = (product: string) => ({ items: [{ product_id: product, quantity: 1 }] });
+
+afterEach(async () => void (await sql`DELETE FROM idempotency_keys`.run()));
+
+async function plant(
+  principal: string,
+  count: number,
+  {
+    expiresAt,
+    status = "released",
+    updatedAt = 0,
+  }: { expiresAt: number; status?: "released" | "pending"; updatedAt?: number },
+) {
+  await sql`WITH RECURSIVE series (value) AS (
+      SELECT 1 UNION ALL SELECT value + 1 FROM series WHERE value < ${count}
+    )
+    INSERT INTO idempotency_keys
+      (principal, key, operation_id, fingerprint, status, generation, owner, request_method, request_path,
+       created_at, updated_at, expires_at)
+    SELECT ${principal}, ${status} || value, 'op', 'v1:', ${status}, 1, 'owner', 'POST', '/orders',
+       ${expiresAt - RETENTION_MS}, ${updatedAt}, ${expiresAt}
+    FROM series`.run();
+}
+
+test("an expired row that no sweep has reached still replays", async () => {
+  const clock = new TestClock();
+  const { account, post } = await openShop({ ports: clock });
+  const product = await shelve(account.id);
+  const first = await post("/orders", order(product), "k");
+
+  // The isolate has just swept and found nothing, so nothing has reached the row yet.
+  const past = new TestClock();
+  past.advance(RETENTION_MS + 1);
+  const other = await openShop({ account, ports: past });
+  const replay = await other.post("/orders", order(product), "k");
+
+  expect(replay.body).toBe(first.body);
+  expect(replay.headers.get("idempotent-replayed")).toBe("true");
+});
+
+test("after its answer a keyed request deletes at most one batch of expired rows", async () => {
+  const clock = new TestClock();
+  const { account, post } = await openShop({ ports: clock });
+  const product = await shelve(account.id);
+  await plant("old", 50, { expiresAt: clock.now() - 1 });
+
+  await post("/orders", order(product), "k1");
+  const afterOne = await ledgerSize("old");
+  await post("/orders", order(product), "k2");
+  await post("/orders", order(product), "k3");
+  const afterThree = await ledgerSize("old");
+
+  expect(afterOne).toBe(30);
+  expect(afterThree).toBe(0);
+  expect(await ledgerSize(account.id)).toBe(3);
+});
+
+test("a sweep that found nothing is not repeated for a while", async () => {
+  const clock = new TestClock();
+  const { account, post } = await openShop({ ports: clock });
+  const product = await shelve(account.id);
+  await post("/orders", order(product), "k1");
+  await plant("old", 1, { expiresAt: clock.now() - 1 });
+
+  await post("/orders", order(product), "k2");
+  const soon = await ledgerSize("old");
+  clock.advance(10_000);
+  await post("/orders", order(product), "k3");
+
+  expect(soon).toBe(1);
+  expect(await ledgerSize("old")).toBe(0);
+});
+
+test("a failing sweep does not touch the answer", async () => {
+  const d1 = faultyD1();
+  const { account, post } = await openShop({ bindings: { DB: d1.DB } });
+  const product = await shelve(account.id);
+
+  d1.next(passes, passes, () => {
+    throw new Error("D1_ERROR: Network connection lost.");
+  });
+  const answer = await post("/orders", order(product), "k");
+
+  expect(answer.status).toBe(201);
+});
+
+test("live rows, completed, released or pending, are never swept", async () => {
+  const now = Date.now();
+  const clock = new TestClock();
+  const d1 = faultyD1();
+  const { account, post } = await openShop({ bindings: { DB: d1.DB }, ports: clock });
+  const product = await shelve(account.id);
+  await post("/orders", order(product), "completed");
+  const commit = gate();
+  d1.next(passes, commit.fault);
+  const running = post("/orders", order(product), "running");
+  await commit.reached;
+  await plant("live", 3, { expiresAt: now + 1_000 });
+
+  const report = await sweepUntilCaughtUp(drizzle(env.DB), {
+    now: () => now,
+    pendingTtlMs: 30_000,
+  });
+  commit.open();
+
+  expect(report).toMatchObject({ evicted: 0, batches: 1, lagMs: 0 });
+  expect((await running).status).toBe(201);
+  expect(await ledgerSize("live")).toBe(3);
+  expect(await ledgerSize(account.id)).toBe(2);
+});
+
+test("an expired row whose lease was just renewed is left to its owner; an orphaned one goes", async () => {
+  const now = Date.now();
+  await plant("renewed", 1, { expiresAt: now - 1, status: "pending", updatedAt: now });
+  await plant("orphaned", 1, { expiresAt: now - 1, status: "pending", updatedAt: now - 30_001 });
+
+  await sweepUntilCaughtUp(drizzle(env.DB), { now: () => now, pendingTtlMs: 30_000 });
+
+  expect(await ledgerSize("renewed")).toBe(1);
+  expect(await ledgerSize("orphaned")).toBe(0);
+});
+
+test("the cron's sweep works through bounded batches until caught up, and says what is left", async () => {
+  const now = Date.now();
+  await plant("old", 1_234, { expiresAt: now - 5_000 });
+  await plant("live", 1, { expiresAt: now + RETENTION_MS - 7_000 });
+
+  const report = await sweepUntilCaughtUp(drizzle(env.DB), {
+    now: () => now,
+    pendingTtlMs: 30_000,
+  });
+
+  expect(report).toEqual({ evicted: 1_234, batches: 3, oldestLiveMs: 7_000, lagMs: 0 });
+});
+
+test("the cron's sweep stops when its budget is spent, and reports the lag", async () => {
+  const start = Date.now();
+  let now = start;
+  await plant("old", 1_600, { expiresAt: start - 5_000 });
+
+  const report = await sweepUntilCaughtUp(drizzle(env.DB), {
+    now: () => (now += 5_000) - 5_000,
+    pendingTtlMs: 30_000,
+  });
+
+  expect(report).toMatchObject({ evicted: 1_500, batches: 3, lagMs: 5_000 });
+  expect(await ledgerSize("old")).toBe(100);
+});
+
+test("the Worker's scheduled handler sweeps", async () => {
+  await plant("old", 3, { expiresAt: Date.now() - 1 });
+
+  await worker.scheduled(createScheduledController(), env);
+
+  expect(await ledgerSize("old")).toBe(0);
+  expect(await ledgerRow("old", "released1")).toBeNull();
+});
