@@ -1,4 +1,4 @@
-import { createRoute, z, type OpenAPIHono } from "@hono/zod-openapi";
+import { createRoute, z } from "@hono/zod-openapi";
 import { createMiddleware } from "hono/factory";
 
 import { MAX_KEY_LENGTH, parseIdempotencyKey } from "./idempotency/key.ts";
@@ -158,5 +158,3 @@ function problemResponses(codes: readonly ProblemCode[]) {
     ]),
   ) as {};
 }
-
-export type App = OpenAPIHono<AppEnv>;

@@ -20,7 +20,7 @@ export interface Attempt<Reads extends readonly Read[]> {
     reads: ReadResults<Reads>;
     operation: Operation;
     now: number;
-    checkpoint(writes: readonly Write[]): Promise<{ kind: "held" } | Interrupted>;
+    checkpoint: (writes: readonly Write[]) => Promise<{ kind: "held" } | Interrupted>;
   }): Decision | Promise<Decision>;
   /** What to store instead of a response over the limit. */
   responseTooLarge(): StoredResponse;

@@ -15,7 +15,7 @@ export interface FingerprintInput {
 }
 
 /** The headers that change what a request means. Everything else may differ between a try and its retry. */
-export const FINGERPRINTED_HEADERS = ["content-type", "x-api-version"] as const;
+const FINGERPRINTED_HEADERS = ["content-type", "x-api-version"] as const;
 
 const encoder = new TextEncoder();
 

@@ -22,7 +22,7 @@ export interface Service<E extends Env> extends Ports {
   observeSweep(c: Context<E>, seen: { evicted: number } | { error: unknown }): void;
 }
 
-export interface Scope {
+interface Scope {
   db: Database;
   principal: string;
   key: string;

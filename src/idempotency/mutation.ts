@@ -35,7 +35,7 @@ export interface RunContext<
    * Commits intermediate writes behind the fence and renews the lease. Unless it answers `held`, return what it
    * answered: the claim is lost, or the writes were refused and the mutation runs again on fresh reads.
    */
-  checkpoint(writes: readonly Write[]): Promise<{ kind: "held" } | Interrupted>;
+  checkpoint: (writes: readonly Write[]) => Promise<{ kind: "held" } | Interrupted>;
 }
 
 /** The logical thing that a key names. */

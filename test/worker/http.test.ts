@@ -6,14 +6,14 @@ import { faultyD1 } from "./faulty-d1.ts";
 import { createAccount, openShop, postRequest, shelve, sql } from "./shop.ts";
 import { mounting, PATH } from "./test-mutation.ts";
 
-const UNSAFE = ["POST", "PATCH", "DELETE", "PUT", "ALL"];
+const UNSAFE = new Set(["POST", "PATCH", "DELETE", "PUT", "ALL"]);
 const order = (product: string) => ({ items: [{ product_id: product, quantity: 1 }] });
 
 // The route table lists a path's middleware and its handler alike; the handler is what stands last.
 function mutationsOf(routes: { method: string; path: string; handler: unknown }[]) {
   const last = new Map(
     routes
-      .filter(({ method, path }) => UNSAFE.includes(method) && path !== "/*")
+      .filter(({ method, path }) => UNSAFE.has(method) && path !== "/*")
       .map((route) => [`${route.method} ${route.path}`, route.handler as object]),
   );
   return [...last];
@@ -158,7 +158,11 @@ test("every keyed answer says whether it is a replay, refusals before the ledger
   ];
 
   expect(answers.map(({ headers }) => headers.get("idempotent-replayed"))).toEqual([
-    ...["false", "true", "false", "false", "false"],
+    "false",
+    "true",
+    "false",
+    "false",
+    "false",
   ]);
 });
 

