@@ -9,8 +9,9 @@ const positive = (fallback: number) => z.coerce.number().int().positive().defaul
 /** Compares settings whenever both are valid by themselves, so that every problem is reported at once. */
 const whenValid =
   (...names: string[]) =>
-  ({ issues }: { issues: { path?: PropertyKey[] }[] }) =>
-    !issues.some((issue) => names.includes(String(issue.path?.[0])));
+  ({ issues }: { issues: { code?: string; path?: PropertyKey[] }[] }) =>
+    // A relation that is broken has the code "custom"; it says nothing against the setting in another one.
+    !issues.some(({ code, path }) => code !== "custom" && names.includes(String(path?.[0])));
 
 const Settings = z
   .object({
@@ -19,7 +20,7 @@ const Settings = z
     /** How long an answer is replayed, at least. */
     RETENTION_MS: positive(DAY_MS),
     /** Most rows that one request's sweep deletes: more than one, so that it gains on the traffic. */
-    SWEEP_BATCH_SIZE: positive(20),
+    SWEEP_BATCH_SIZE: z.coerce.number().int().min(2).default(20),
     /** Largest response that is stored, bytes. */
     RESPONSE_LIMIT_BYTES: positive(16_384),
     /** Largest request body that is accepted, bytes. */

@@ -10,12 +10,16 @@ export function log(level: "info" | "error", fields: Record<string, unknown>): v
   console[level](JSON.stringify({ level, at: new Date().toISOString(), ...fields }));
 }
 
+/** How far a chain of causes is followed: some end in themselves. */
+const MAX_CAUSES = 5;
+
 /** What an error may say in the log. Drizzle puts bound values into its message and stack, so its cause speaks for it. */
-export function describeError(error: unknown): Record<string, unknown> {
-  if (error instanceof DrizzleQueryError) return describeError(error.cause);
+export function describeError(error: unknown, depth = 0): Record<string, unknown> {
+  if (error instanceof DrizzleQueryError) return describeError(error.cause, depth);
   if (!(error instanceof Error)) return { message: String(error) };
   const { message, stack, cause } = error;
-  return { message, stack, ...(cause !== undefined && { cause: describeError(cause) }) };
+  if (cause === undefined || depth === MAX_CAUSES) return { message, stack };
+  return { message, stack, cause: describeError(cause, depth + 1) };
 }
 
 /** Logs one line for each request, once its answer is known. */

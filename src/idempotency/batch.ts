@@ -1,3 +1,4 @@
+import { DrizzleQueryError } from "drizzle-orm";
 import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
 import type { DrizzleD1Database } from "drizzle-orm/d1";
 
@@ -27,8 +28,7 @@ export async function sendBatch<const Statements extends readonly BatchItem<"sql
   }
 }
 
-// `CHECK constraint failed: NAME: SQLITE_CONSTRAINT (extended: …)`, with `D1_ERROR: ` before it unless it is D1's own
-// cause; a trigger's RAISE has its message alone.
+// `D1_ERROR: CHECK constraint failed: NAME: SQLITE_CONSTRAINT (extended: …)`; a trigger's RAISE has its message alone.
 const CONSTRAINT =
   /^(?:D1_ERROR: )?(?:(?:CHECK|UNIQUE|NOT NULL|FOREIGN KEY) constraint failed(?:: )?)?(.*?)(?:: )?SQLITE_CONSTRAINT/;
 // https://developers.cloudflare.com/d1/observability/debug-d1/ lists these as refused before they run.
@@ -41,10 +41,10 @@ export function classifyD1Failure(error: unknown): D1Failure {
   return { kind: OVERLOADED.test(message) ? "overloaded" : "ambiguous", error };
 }
 
-/** Drizzle wraps D1's error, and D1 wraps SQLite's: the innermost one says what happened, and no bound values. */
+/** What SQLite or D1 said. Drizzle's own message holds the bound values, which could say anything. */
 function driverMessage(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? driverMessage(error.cause) : error.message;
+  const fromD1 = error instanceof DrizzleQueryError ? error.cause : error;
+  return fromD1 instanceof Error ? fromD1.message : String(fromD1);
 }
 
 /**

@@ -2,7 +2,10 @@ import canonicalize from "canonicalize";
 
 import { sha256Hex } from "./sha256.ts";
 
-/** How the body enters the fingerprint: byte for byte, or as RFC 8785 canonical JSON. */
+/**
+ * How the body enters the fingerprint: byte for byte, or as RFC 8785 canonical JSON. To the latter, as to JSON.parse, the
+ * last of two members of one name counts, and integers past 2^53 are the nearest double.
+ */
 export type FingerprintMode = "raw" | "canonical-json";
 
 export interface FingerprintInput {

@@ -39,7 +39,9 @@ export type Refusal =
 export const MAX_WAIT_SECONDS = 10;
 /** When to look again while another attempt is executing: a little longer than an operation takes. */
 const RETRY_AFTER_MS = 200;
-const WAIT_PREFERENCE = /(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=[,;]|$)/i;
+// RFC 7240 §2: preferences are parted by commas, but not by those inside quotes, and the first of one name counts.
+const PREFERENCE = /(?:[^,"]|"(?:\\.|[^"\\])*")+/g;
+const WAIT = /^\s*wait\s*=\s*(?:"(\d+)"|(\d+))\s*(?:;.*)?$/i;
 // RFC 9110 §15: an answer with one of these has no content.
 const NULL_BODY_STATUSES = new Set([204, 205, 304]);
 
@@ -142,6 +144,8 @@ function answer<E extends Env>(service: Service<E>, c: Context<E>, outcome: Outc
 
 /** Seconds that the client is willing to wait for another attempt's outcome: 0 without a preference. */
 export function preferredWaitSeconds(prefer: string | undefined): number {
-  const wait = WAIT_PREFERENCE.exec(prefer ?? "");
-  return wait === null ? 0 : Math.min(Number(wait[1]), MAX_WAIT_SECONDS);
+  const preferences = (prefer ?? "").match(PREFERENCE) ?? [];
+  const first = preferences.find((preference) => /^\s*wait\b\s*(?:[=;]|$)/i.test(preference));
+  const wait = WAIT.exec(first ?? "");
+  return wait === null ? 0 : Math.min(Number(wait[1] ?? wait[2]), MAX_WAIT_SECONDS);
 }

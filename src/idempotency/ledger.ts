@@ -1,4 +1,4 @@
-import { and, asc, eq, gte, lt, ne, notExists, or, sql, type SQL } from "drizzle-orm";
+import { and, asc, eq, gte, lt, lte, ne, notExists, or, sql, type SQL } from "drizzle-orm";
 import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
 import type { DrizzleD1Database } from "drizzle-orm/d1";
 
@@ -184,7 +184,7 @@ function selectRow(db: Database, { principal, key }: { principal: string; key: s
 function noLease({ now, pendingTtlMs }: { now: number; pendingTtlMs: number }) {
   return or(
     ne(idempotencyKeys.status, "pending"),
-    lt(idempotencyKeys.updatedAt, now - pendingTtlMs),
+    lte(idempotencyKeys.updatedAt, now - pendingTtlMs),
   );
 }
 

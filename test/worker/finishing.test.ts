@@ -238,29 +238,66 @@ test("case 14: an owner from before a release cannot commit into a later claim",
   expect(await ordersOf(account.id)).toEqual([expect.objectContaining({ total: 1001 })]);
 });
 
-test("case 14: the generation fences even an owner whose id came back", async () => {
+/** A shop whose attempts all draw the same id: only the generation can tell two owners apart. */
+const drawing = (id: string, clock: TestClock) => ({
+  now: clock.now,
+  sleep: clock.sleep,
+  newId: () => id,
+});
+
+test("case 14: the generation alone fences an owner whose id came back", async () => {
   const clock = new TestClock();
-  const d1 = faultyD1();
-  // Every attempt of this isolate draws the same id: only the generation can tell them apart.
-  const ports = { now: clock.now, sleep: clock.sleep, newId: () => "one-and-the-same" };
+  const [d1, d1OfSuccessor] = [faultyD1(), faultyD1()];
+  const ports = drawing("one-and-the-same", clock);
   const slow = await openShop({ bindings: { DB: d1.DB }, ports });
   const { account } = slow;
-  const healthy = await openShop({ account, ports });
+  const successor = await openShop({ account, bindings: { DB: d1OfSuccessor.DB }, ports });
   const product = await shelve(account.id);
-  const commit = gate();
+  const [first, second] = [gate(), gate()];
 
-  d1.next(passes, commit.fault);
+  d1.next(passes, first.fault);
+  d1OfSuccessor.next(passes, second.fault);
   const late = slow.post("/orders", order(product), "k");
-  await commit.reached;
-  await sql`UPDATE idempotency_keys SET generation = 2, status = 'released'
-    WHERE principal = ${account.id}`.run();
-  await priceRises(product);
-  const canonical = await healthy.post("/orders", order(product), "k");
-  commit.open();
+  await first.reached;
+  await sql`UPDATE idempotency_keys SET status = 'released' WHERE principal = ${account.id}`.run();
+  const canonical = successor.post("/orders", order(product), "k");
+  await second.reached;
+  first.open();
 
-  expect(canonical.json).toMatchObject({ total: 1001 });
-  expect((await late).body).toBe(canonical.body);
-  expect(await ordersOf(account.id)).toEqual([expect.objectContaining({ total: 1001 })]);
+  expect((await late).json).toMatchObject({ status: 409, error: "idempotency_key_in_progress" });
+  expect(await ordersOf(account.id)).toEqual([]);
+  second.open();
+  expect((await canonical).status).toBe(201);
+});
+
+test("case 14: the owner alone fences an attempt whose row was evicted and claimed anew", async () => {
+  const clock = new TestClock();
+  const [d1, d1OfSuccessor] = [faultyD1(), faultyD1()];
+  const slow = await openShop({ bindings: { DB: d1.DB }, ports: drawing("first", clock) });
+  const { account } = slow;
+  const successor = await openShop({
+    account,
+    bindings: { DB: d1OfSuccessor.DB },
+    ports: drawing("second", clock),
+  });
+  const product = await shelve(account.id);
+  const [first, second] = [gate(), gate()];
+
+  d1.next(passes, first.fault);
+  d1OfSuccessor.next(passes, second.fault);
+  const ancient = slow.post("/orders", order(product), "k");
+  await first.reached;
+  // Its window has ended long ago and the sweep has been there, so the generation starts again.
+  await sql`DELETE FROM idempotency_keys WHERE principal = ${account.id}`.run();
+  const canonical = successor.post("/orders", order(product), "k");
+  await second.reached;
+  first.open();
+
+  expect((await ancient).json).toMatchObject({ status: 409, error: "idempotency_key_in_progress" });
+  expect(await ledgerRow(account.id, "k")).toMatchObject({ generation: 1, owner: "second" });
+  expect(await ordersOf(account.id)).toEqual([]);
+  second.open();
+  expect((await canonical).status).toBe(201);
 });
 
 test("case 15: a request that can be mended does not use up its key", async () => {
