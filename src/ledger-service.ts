@@ -14,11 +14,11 @@ export function ledgerService(ports: Ports): Service<AppEnv> {
   return {
     ...ports,
     scopeOf: (c) => {
-      const { db, principal, idempotencyKey: key, request, config: settings } = c.var;
-      return { db, principal, key, request, settings };
+      const { db, principal, idempotencyKey: key, requestId, config: settings } = c.var;
+      return { db, principal, key, requestId, settings };
     },
     refuse,
-    responseTooLarge: (request) => storedProblem(request, "idempotent_response_too_large"),
+    responseTooLarge: (requestId) => storedProblem(requestId, "idempotent_response_too_large"),
     observe,
     observeSweep: (c, seen) => {
       if ("error" in seen) log("error", { event: "sweep", error: describeError(seen.error) });

@@ -12,7 +12,7 @@ export const openApiDocument = (c: Context<AppEnv>) => ({
       "Orders that survive retries. Every POST takes an Idempotency-Key: repeat it until you have an answer, and it has acted exactly once.",
     license: { name: "MIT", identifier: "MIT" },
   },
-  servers: [{ url: c.var.request.origin }],
+  servers: [{ url: new URL(c.req.url).origin }],
 });
 
 export function securitySchemes(registry: OpenAPIHono<AppEnv>["openAPIRegistry"]): void {

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 
 import type { StoredResponse } from "./idempotency/decide.ts";
-import type { Decision, RequestIdentity } from "./idempotency/mutation.ts";
+import type { Decision } from "./idempotency/mutation.ts";
 import type { AppEnv } from "./scope.ts";
 
 interface ProblemKind {
@@ -169,20 +169,24 @@ export interface Occurrence {
 
 const PROBLEM_JSON = "application/problem+json";
 
+/**
+ * The members of a problem document. `type` is a path-absolute reference (RFC 9457 §3.1.1): the same string on every
+ * host, so that callers may compare it, and a page wherever the service answers.
+ */
 export function problemBody(
-  request: RequestIdentity,
+  requestId: string,
   code: ProblemCode,
   { detail, ...members }: Occurrence = {},
 ) {
   const { title, status, retryable } = PROBLEMS[code];
   return {
-    type: `${request.origin}/problems/${code}`,
+    type: `/problems/${code}`,
     title,
     status,
     detail: detail ?? `${title}.`,
     error: code,
     retryable,
-    request_id: request.id,
+    request_id: requestId,
     ...members,
   };
 }
@@ -193,7 +197,7 @@ export function problemResponse(
   code: ProblemCode,
   { headers, ...occurrence }: Occurrence & { headers?: Record<string, string> } = {},
 ): Response {
-  const body = problemBody(c.var.request, code, occurrence);
+  const body = problemBody(c.var.requestId, code, occurrence);
   return new Response(JSON.stringify(body), {
     status: body.status,
     headers: { "content-type": PROBLEM_JSON, ...headers },
@@ -202,11 +206,11 @@ export function problemResponse(
 
 /** A problem as a response that the ledger stores and replays. */
 export function storedProblem(
-  request: RequestIdentity,
+  requestId: string,
   code: ProblemCode,
   occurrence?: Occurrence,
 ): StoredResponse {
-  const body = problemBody(request, code, occurrence);
+  const body = problemBody(requestId, code, occurrence);
   return {
     status: body.status,
     headers: { "content-type": PROBLEM_JSON },
@@ -215,10 +219,6 @@ export function storedProblem(
 }
 
 /** A mutation's business "no": it writes nothing, and is stored and replayed like any outcome. */
-export function refuse(
-  request: RequestIdentity,
-  code: ProblemCode,
-  occurrence?: Occurrence,
-): Decision {
-  return { kind: "decided", response: storedProblem(request, code, occurrence), writes: [] };
+export function refuse(requestId: string, code: ProblemCode, occurrence?: Occurrence): Decision {
+  return { kind: "decided", response: storedProblem(requestId, code, occurrence), writes: [] };
 }

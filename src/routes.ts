@@ -38,7 +38,7 @@ const KeyedHeaders = z.object({
 
 const Problem = z
   .object({
-    type: z.url(),
+    type: z.string().describe("A path on this service: a page that says what to do."),
     title: z.string(),
     status: z.int(),
     detail: z.string(),

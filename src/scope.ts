@@ -2,7 +2,6 @@ import { drizzle } from "drizzle-orm/d1";
 import { createMiddleware } from "hono/factory";
 
 import type { Database } from "./idempotency/ledger.ts";
-import type { RequestIdentity } from "./idempotency/mutation.ts";
 import { interceptD1 } from "./d1.ts";
 import { configOf, type Config } from "./env.ts";
 
@@ -11,7 +10,6 @@ export interface AppEnv {
   Bindings: Env;
   Variables: {
     requestId: string;
-    request: RequestIdentity;
     config: Config;
     db: Database;
     /** Messages to D1 so far, and the time they took. */
@@ -37,7 +35,6 @@ export function openScope({ now }: { now: () => number }) {
         d1.durationMs += now() - start;
       }
     });
-    c.set("request", { id: c.var.requestId, origin: new URL(c.req.url).origin });
     c.set("log", {});
     c.set("config", configOf(c.env));
     c.set("d1", d1);

@@ -46,12 +46,12 @@ export const adjustStock = mutation(adjustStockRoute, {
       .from(products)
       .where(and(eq(products.accountId, principal), eq(products.id, params.id))),
   ],
-  run: ({ db, body, params, reads: [found], operation, now, request }) => {
+  run: ({ db, body, params, reads: [found], operation, now, requestId }) => {
     const product = found[0];
-    if (product === undefined) return refuse(request, "not_found");
+    if (product === undefined) return refuse(requestId, "not_found");
     if (product.stock + body.delta < 0) {
       const shortage = { product_id: params.id, available: product.stock };
-      return refuse(request, "insufficient_stock", { products: [shortage] });
+      return refuse(requestId, "insufficient_stock", { products: [shortage] });
     }
     const id = `adj_${operation.id}`;
     const { delta, reason = null } = body;

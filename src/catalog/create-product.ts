@@ -39,9 +39,9 @@ export const createProduct = mutation(createProductRoute, {
       .from(products)
       .where(and(eq(products.accountId, principal), eq(products.sku, body.sku))),
   ],
-  run: ({ db, principal, body, reads: [taken], operation, now, request }) => {
+  run: ({ db, principal, body, reads: [taken], operation, now, requestId }) => {
     if (taken.length > 0)
-      return refuse(request, "sku_taken", { detail: `SKU ${body.sku} exists.` });
+      return refuse(requestId, "sku_taken", { detail: `SKU ${body.sku} exists.` });
 
     const { sku, name, currency, stock, unit_price: unitPrice } = body;
     const id = `prod_${operation.id}`;

@@ -5,7 +5,7 @@ import { fingerprintRequest, type FingerprintMode } from "./fingerprint.ts";
 import { execute } from "./idempotent.ts";
 import type { StoredResponse } from "./decide.ts";
 import type { Database, Read } from "./ledger.ts";
-import type { Mutation, ReadContext, RequestIdentity, RouteShape } from "./mutation.ts";
+import type { Mutation, ReadContext, RouteShape } from "./mutation.ts";
 import { requestSweeper, type SweepSettings } from "./sweep.ts";
 
 /** What the ledger needs to know of the service around it. */
@@ -15,7 +15,7 @@ export interface Service<E extends Env> extends Ports {
   /** Renders what is not a stored response: only the service knows its error format. */
   refuse(c: Context<E>, refusal: Refusal): Response;
   /** What to store when a response is over the limit. */
-  responseTooLarge(request: RequestIdentity): StoredResponse;
+  responseTooLarge(requestId: string): StoredResponse;
   /** Called once an outcome is known, for logs and Server-Timing. */
   observe(c: Context<E>, seen: { outcome: Outcome["kind"]; trace: Trace }): void;
   /** Called when the sweep after a request evicted something, or failed. */
@@ -26,7 +26,7 @@ interface Scope {
   db: Database;
   principal: string;
   key: string;
-  request: RequestIdentity;
+  requestId: string;
   settings: ExecuteSettings & SweepSettings & { fingerprintMode: FingerprintMode };
 }
 
@@ -94,12 +94,12 @@ async function attempt<E extends Env, Route extends RouteShape, Reads extends re
   with_: { scope: Scope; mutation: Mutation<Route, Reads>; trace: Trace; waitMs: number },
 ): Promise<Outcome> {
   const { scope, mutation, trace, waitMs } = with_;
-  const { db, principal, key, request, settings } = scope;
+  const { db, principal, key, requestId, settings } = scope;
   const [body, params] = [c.req.valid("json"), c.req.valid("param")];
   const input = { db, principal, body, params } as ReadContext<Route>;
   const fingerprint = await fingerprintRequest({
     method: c.req.method,
-    pathAndQuery: c.req.url.slice(request.origin.length),
+    pathAndQuery: pathAndQueryOf(c.req.url),
     headers: c.req.raw.headers,
     body: new Uint8Array(await c.req.arrayBuffer()),
     mode: settings.fingerprintMode,
@@ -116,9 +116,14 @@ async function attempt<E extends Env, Route extends RouteShape, Reads extends re
     method: c.req.method,
     path: c.req.path,
     reads: () => mutation.reads(input),
-    run: (run) => mutation.run({ ...input, ...run, request }),
-    responseTooLarge: () => service.responseTooLarge(request),
+    run: (run) => mutation.run({ ...input, ...run, requestId }),
+    responseTooLarge: () => service.responseTooLarge(requestId),
   });
+}
+
+/** Verbatim: nothing is decoded, sorted or dropped. */
+function pathAndQueryOf(url: string): string {
+  return url.slice(url.indexOf("/", url.indexOf("://") + 3));
 }
 
 function answer<E extends Env>(service: Service<E>, c: Context<E>, outcome: Outcome): Response {

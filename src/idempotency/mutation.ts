@@ -30,7 +30,8 @@ export interface RunContext<
   operation: Operation;
   /** Epoch ms at the start of this run. */
   now: number;
-  request: RequestIdentity;
+  /** For answers that name the request that caused them. */
+  requestId: string;
   /**
    * Commits intermediate writes behind the fence and renews the lease. Unless it answers `held`, return what it
    * answered: the claim is lost, or the writes were refused and the mutation runs again on fresh reads.
@@ -44,13 +45,6 @@ export interface Operation {
   id: string;
   /** How many claims this operation has seen, this one included. */
   generation: number;
-}
-
-/** What an answer may say about the request that caused it. */
-export interface RequestIdentity {
-  id: string;
-  /** Scheme and host, for absolute links. */
-  origin: string;
 }
 
 export type Decision =

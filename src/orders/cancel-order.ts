@@ -23,11 +23,11 @@ export const cancelOrder = mutation(cancelOrderRoute, {
     selectOrder(db, principal, params.id),
     selectItems(db, params.id),
   ],
-  run: ({ db, params, reads: [found, items], now, request }) => {
+  run: ({ db, params, reads: [found, items], now, requestId }) => {
     const order = found[0];
-    if (order === undefined) return refuse(request, "not_found");
+    if (order === undefined) return refuse(requestId, "not_found");
     if (order.status !== "pending") {
-      return refuse(request, "order_not_cancellable", { order_status: order.status });
+      return refuse(requestId, "order_not_cancellable", { order_status: order.status });
     }
     const cancelled = { ...order, status: "cancelled" as const };
     return {

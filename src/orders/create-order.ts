@@ -45,9 +45,9 @@ export const createOrder = mutation(createOrderRoute, {
       .from(products)
       .where(and(eq(products.accountId, principal), idIsIn([...quantities(body.items).keys()]))),
   ],
-  run: ({ db, principal, body, reads: [catalogue], operation, now, request }) => {
+  run: ({ db, principal, body, reads: [catalogue], operation, now, requestId }) => {
     const priced = priceItems(quantities(body.items), catalogue);
-    if (priced.kind === "refused") return refuse(request, priced.problem, priced.members);
+    if (priced.kind === "refused") return refuse(requestId, priced.problem, priced.members);
 
     const { currency, total, lines } = priced;
     const { reference = null } = body;

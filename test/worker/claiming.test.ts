@@ -15,6 +15,7 @@ import {
 } from "./shop.ts";
 
 const PENDING_TTL_MS = 30_000;
+const RETENTION_MS = 86_400_000;
 const order = (product: string, quantity = 1) => ({ items: [{ product_id: product, quantity }] });
 
 /** A shop whose first request for `key` has claimed it and then stands still before its commit. */
@@ -45,7 +46,13 @@ test("case 1: an owner that died after its claim blocks its key for one pending 
   });
   expect(past.status).toBe(201);
   expect(past.headers.get("idempotent-replayed")).toBe("false");
-  expect(await ledgerRow(account.id, "k")).toMatchObject({ generation: 2, status: "completed" });
+  // The window is counted from the claim that was carried out.
+  const expiresAt = clock.now() + RETENTION_MS;
+  expect(await ledgerRow(account.id, "k")).toMatchObject({
+    generation: 2,
+    status: "completed",
+    expires_at: expiresAt,
+  });
   commit.open();
   await answer;
   expect(await ordersOf(account.id)).toHaveLength(1);

@@ -93,11 +93,11 @@ test("the OpenAPI document describes every route, with its key, its answers and 
 test("every problem's type resolves to a page that says what to do", async () => {
   const { post, get } = await openShop();
   const refused = await post("/orders", {}, null);
-  const type = new URL(String(refused.json["type"]));
+  const type = String(refused.json["type"]);
   const pages = await Promise.all(Object.keys(PROBLEMS).map((code) => get(`/problems/${code}`)));
 
-  expect(type.href).toBe("http://shop.test/problems/idempotency_key_required");
-  expect((await get(type.pathname)).body).toContain("Make one key per operation");
+  expect(type).toBe("/problems/idempotency_key_required");
+  expect((await get(type)).body).toContain("Make one key per operation");
   expect(pages.map(({ status }) => status)).toEqual(pages.map(() => 200));
   expect((await get("/problems/toString")).status).toBe(404);
   expect((await get("/problems")).body).toContain("idempotency_key_reused");

@@ -26,8 +26,8 @@ export const setPrice = mutation(setPriceRoute, {
       .where(and(eq(products.accountId, principal), eq(products.id, params.id))),
   ],
   // Decides, and returns what to write. The ledger commits it together with the response, or not at all.
-  run: ({ db, body, params, reads: [found], request }) => {
-    if (found.length === 0) return refuse(request, "not_found");
+  run: ({ db, body, params, reads: [found], requestId }) => {
+    if (found.length === 0) return refuse(requestId, "not_found");
 
     const unitPrice = body.unit_price;
     return {
