@@ -193,6 +193,35 @@ test("case 13: an owner that fails after it was taken over does not touch its su
   expect(await ledgerRow(account.id, "k")).toEqual(row);
 });
 
+test("case 13: an owner that fails does not release the claim of a successor that is executing", async () => {
+  const clock = new TestClock();
+  const [first, second] = [gate(), gate()];
+  const slow = await openShop({
+    ports: clock,
+    mount: mounting(() => first.fault(() => Promise.reject(new Error("too late")))),
+  });
+  const { account } = slow;
+  const successor = await openShop({
+    account,
+    ports: clock,
+    mount: mounting((context) => second.fault(async () => succeed(context))),
+  });
+
+  const failure = slow.post(PATH, {}, "k");
+  await first.reached;
+  clock.advance(PENDING_TTL_MS);
+  const canonical = successor.post(PATH, {}, "k");
+  await second.reached;
+  const row = await ledgerRow(account.id, "k");
+  first.open();
+  await failure;
+
+  expect(row).toMatchObject({ status: "pending", generation: 2 });
+  expect(await ledgerRow(account.id, "k")).toEqual(row);
+  second.open();
+  expect((await canonical).status).toBe(200);
+});
+
 test("case 13: an owner that gives up after it was taken over does not end its successor's lease", async () => {
   const { clock, d1, faulty, account, product } = await twoDoors();
   const [first, second] = [gate(), gate()];
