@@ -17,7 +17,7 @@ import { healthRoute } from "./operator/health.ts";
 import { cancelOrder } from "./orders/cancel-order.ts";
 import { createOrder } from "./orders/create-order.ts";
 import * as orders from "./orders/read-orders.ts";
-import { answerError, found, methodRefused, refuseInvalid } from "./problem-answers.ts";
+import { answerError, methodRefused, orNotFound, refuseInvalid } from "./problem-answers.ts";
 import { problemIndex, problemPage } from "./problem-pages.ts";
 import { problemResponse } from "./problem.ts";
 import { type AppEnv, openScope } from "./scope.ts";
@@ -47,7 +47,10 @@ export function createApp(ports: Ports) {
   return app
     .openapi(healthRoute, (c) => c.json({ status: "ok" as const }, 200))
     .openapi(keyStatusRoute, async (c) =>
-      c.json(found(await readKeyStatus(c.var.db, c.var.principal, c.req.valid("param").key)), 200),
+      c.json(
+        orNotFound(await readKeyStatus(c.var.db, c.var.principal, c.req.valid("param").key)),
+        200,
+      ),
     )
 
     .openapi(catalog.listProductsRoute, async (c) =>
@@ -55,7 +58,7 @@ export function createApp(ports: Ports) {
     )
     .openapi(catalog.getProductRoute, async (c) =>
       c.json(
-        found(await catalog.getProduct(c.var.db, c.var.principal, c.req.valid("param").id)),
+        orNotFound(await catalog.getProduct(c.var.db, c.var.principal, c.req.valid("param").id)),
         200,
       ),
     )
@@ -66,7 +69,10 @@ export function createApp(ports: Ports) {
       c.json(await orders.listOrders(c.var.db, c.var.principal, c.req.valid("query")), 200),
     )
     .openapi(orders.getOrderRoute, async (c) =>
-      c.json(found(await orders.getOrder(c.var.db, c.var.principal, c.req.valid("param").id)), 200),
+      c.json(
+        orNotFound(await orders.getOrder(c.var.db, c.var.principal, c.req.valid("param").id)),
+        200,
+      ),
     )
     .openapi(createOrder.route, idempotent(createOrder))
     .openapi(cancelOrder.route, idempotent(cancelOrder));

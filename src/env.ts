@@ -44,20 +44,23 @@ const Settings = z
     path: ["RETENTION_MS"],
     when: whenValid("RETENTION_MS", "PENDING_TTL_MS"),
     error: "must exceed PENDING_TTL_MS: a claim must not expire while it is held.",
-  });
+  })
+  .transform((s) =>
+    Object.freeze({
+      pendingTtlMs: s.PENDING_TTL_MS,
+      retentionMs: s.RETENTION_MS,
+      sweepBatchSize: s.SWEEP_BATCH_SIZE,
+      responseLimitBytes: s.RESPONSE_LIMIT_BYTES,
+      bodyLimitBytes: s.BODY_LIMIT_BYTES,
+      fingerprintMode: s.IDEMPOTENCY_FINGERPRINT,
+      reuseStatus: s.IDEMPOTENCY_REUSE_STATUS,
+      providerTimeoutMs: s.PROVIDER_TIMEOUT_MS,
+      hasServerTiming: s.SERVER_TIMING === "on",
+      corsOrigin: s.CORS_ORIGIN,
+    }),
+  );
 
-export interface Config {
-  pendingTtlMs: number;
-  retentionMs: number;
-  sweepBatchSize: number;
-  responseLimitBytes: number;
-  bodyLimitBytes: number;
-  fingerprintMode: "raw" | "canonical-json";
-  reuseStatus: 409 | 422;
-  providerTimeoutMs: number;
-  hasServerTiming: boolean;
-  corsOrigin: string;
-}
+export type Config = z.output<typeof Settings>;
 
 const configs = new WeakMap<object, Config>();
 
@@ -82,17 +85,5 @@ function parseConfig(env: object): Config {
     );
     throw new Error(`Wrong settings:\n  ${problems.join("\n  ")}`);
   }
-  const settings = parsed.data;
-  return Object.freeze({
-    pendingTtlMs: settings.PENDING_TTL_MS,
-    retentionMs: settings.RETENTION_MS,
-    sweepBatchSize: settings.SWEEP_BATCH_SIZE,
-    responseLimitBytes: settings.RESPONSE_LIMIT_BYTES,
-    bodyLimitBytes: settings.BODY_LIMIT_BYTES,
-    fingerprintMode: settings.IDEMPOTENCY_FINGERPRINT,
-    reuseStatus: settings.IDEMPOTENCY_REUSE_STATUS,
-    providerTimeoutMs: settings.PROVIDER_TIMEOUT_MS,
-    hasServerTiming: settings.SERVER_TIMING === "on",
-    corsOrigin: settings.CORS_ORIGIN,
-  });
+  return parsed.data;
 }

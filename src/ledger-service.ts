@@ -6,8 +6,11 @@ import { describeError, log } from "./log.ts";
 import { problemResponse, storedProblem } from "./problem.ts";
 import type { AppEnv } from "./scope.ts";
 
-/** How soon to come back when the database is busy or unreachable. */
-const BUSY_RETRY_AFTER_SECONDS = "1";
+/** How soon to come back when an outcome or the database was out of reach: the least that the header can say. */
+const RETRY_AFTER_SECONDS = "1";
+
+/** When to look again while another attempt is executing: a little longer than an operation takes. */
+const LOOK_AGAIN_MS = 200;
 
 /** Ties the ledger, which knows nothing of this shop, to its settings, its errors and its log. */
 export function ledgerService(ports: Ports): Service<AppEnv> {
@@ -30,7 +33,8 @@ export function ledgerService(ports: Ports): Service<AppEnv> {
 function refuse(c: Context<AppEnv>, refusal: Refusal): Response {
   switch (refusal.kind) {
     case "in_progress": {
-      const { retryAfterMs, takeoverAfterMs } = refusal;
+      const { takeoverAfterMs } = refusal;
+      const retryAfterMs = Math.min(LOOK_AGAIN_MS, takeoverAfterMs);
       return problemResponse(c, "idempotency_key_in_progress", {
         retry_after_ms: retryAfterMs,
         takeover_after_ms: takeoverAfterMs,
@@ -40,14 +44,18 @@ function refuse(c: Context<AppEnv>, refusal: Refusal): Response {
     case "reused":
       return problemResponse(c, "idempotency_key_reused", { status: c.var.config.reuseStatus });
     case "vanished":
-      return problemResponse(c, "idempotency_key_retry", { headers: { "retry-after": "1" } });
+      return problemResponse(c, "idempotency_key_retry", {
+        headers: { "retry-after": RETRY_AFTER_SECONDS },
+      });
     case "failed":
       return problemResponse(c, "internal_error");
     case "outcome_unknown":
-      return problemResponse(c, "outcome_unknown", { headers: { "retry-after": "1" } });
+      return problemResponse(c, "outcome_unknown", {
+        headers: { "retry-after": RETRY_AFTER_SECONDS },
+      });
     case "unavailable":
       return problemResponse(c, "service_unavailable", {
-        headers: { "retry-after": BUSY_RETRY_AFTER_SECONDS },
+        headers: { "retry-after": RETRY_AFTER_SECONDS },
       });
   }
 }

@@ -32,7 +32,7 @@ export function methodRefused(c: Context<AppEnv>, methods: string[]): Response {
 }
 
 /** For reads: what was found, or the 404 that also hides what belongs to another account. */
-export function found<Wire>(wire: Wire | undefined): Wire {
+export function orNotFound<Wire>(wire: Wire | undefined): Wire {
   if (wire === undefined) throw new HTTPException(404);
   return wire;
 }

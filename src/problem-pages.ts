@@ -54,7 +54,7 @@ export function problemPage(c: Context, code: string) {
       ${
         retryable
           ? "Sending the same request again under the same key can help."
-          : "Sending the same request again under the same key gives the same answer."
+          : "Sending the same request again does not help."
       }
     </p>
     <p><a href="/problems">All problems</a></p>`;

@@ -164,6 +164,8 @@ export type ProblemCode = keyof typeof PROBLEMS;
 /** What varies between two occurrences of one problem; extra members go into the body (RFC 9457 §3.2). */
 export interface Occurrence {
   detail?: string;
+  /** Instead of the usual one, where a setting allows it. */
+  status?: number;
   [member: string]: unknown;
 }
 
@@ -176,22 +178,23 @@ const PROBLEM_JSON = "application/problem+json";
 export function problemBody(
   requestId: string,
   code: ProblemCode,
-  { detail, ...members }: Occurrence = {},
+  { detail, status, ...members }: Occurrence = {},
 ) {
-  const { title, status, retryable } = PROBLEMS[code];
+  const kind = PROBLEMS[code];
   return {
-    type: `/problems/${code}`,
-    title,
-    status,
-    detail: detail ?? `${title}.`,
-    error: code,
-    retryable,
-    request_id: requestId,
+    // First, so that no member can take the place of what the contract promises.
     ...members,
+    type: `/problems/${code}`,
+    title: kind.title,
+    status: status ?? kind.status,
+    detail: detail ?? `${kind.title}.`,
+    error: code,
+    retryable: kind.retryable,
+    request_id: requestId,
   };
 }
 
-/** Answers a problem that is not stored. `status` replaces the usual one where a setting allows it. */
+/** Answers a problem that is not stored. */
 export function problemResponse(
   c: Context<AppEnv>,
   code: ProblemCode,
@@ -204,7 +207,7 @@ export function problemResponse(
   });
 }
 
-/** A problem as a response that the ledger stores and replays. */
+/** A problem as a response that the ledger stores and replays, with the id of the request that met it first. */
 export function storedProblem(
   requestId: string,
   code: ProblemCode,

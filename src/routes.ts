@@ -2,6 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { createMiddleware } from "hono/factory";
 
 import { MAX_KEY_LENGTH, parseIdempotencyKey } from "./idempotency/key.ts";
+import { MAX_WAIT_SECONDS } from "./idempotency/prefer.ts";
 import { authenticate } from "./principal.ts";
 import { PROBLEMS, problemResponse, type ProblemCode } from "./problem.ts";
 import { readBody } from "./request-body.ts";
@@ -32,7 +33,7 @@ const KeyedHeaders = z.object({
     .string()
     .optional()
     .describe(
-      "`wait=N`: wait up to N ≤ 10 seconds for the outcome of a request in progress (RFC 7240).",
+      `\`wait=N\`: wait up to N ≤ ${MAX_WAIT_SECONDS} seconds for the outcome of a request in progress (RFC 7240).`,
     ),
 });
 

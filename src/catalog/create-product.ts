@@ -8,13 +8,17 @@ import { created, Currency, Money, text } from "../wire.ts";
 import { Product, productToWire } from "./product.ts";
 import { products, stockAdjustments } from "./schema.ts";
 
+/** An order of 50 products repeats 50 names, and its answer must fit the limit of stored responses. */
+const MAX_NAME_BYTES = 120;
 /** Keeps every sum of stock far inside what JSON numbers carry exactly. */
 export const MAX_STOCK = 1_000_000_000;
 
 const CreateProductRequest = z
   .strictObject({
     sku: text(64),
-    name: text(255),
+    name: text(255).refine((name) => jsonBytes(name) <= MAX_NAME_BYTES, {
+      error: `must take at most ${MAX_NAME_BYTES} bytes as JSON`,
+    }),
     unit_price: Money,
     currency: Currency,
     stock: z.int().min(0).max(MAX_STOCK),
@@ -22,6 +26,10 @@ const CreateProductRequest = z
   .openapi("CreateProductRequest", {
     example: { sku: "MUG-01", name: "Mug", unit_price: 1250, currency: "EUR", stock: 100 },
   });
+
+function jsonBytes(value: string): number {
+  return new TextEncoder().encode(JSON.stringify(value)).byteLength;
+}
 
 const createProductRoute = keyedRoute({
   path: "/products",

@@ -1,9 +1,9 @@
 import type { StoredResponse } from "./decide.ts";
-import type { Database, Read, ReadResults, Write } from "./ledger.ts";
+import type { Database, Read, Write } from "./ledger.ts";
 import type { Decision, Interrupted, Operation } from "./mutation.ts";
 
 /** One request under one key, stripped of HTTP: the whole protocol runs on this. */
-export interface Attempt<Reads extends readonly Read[]> {
+export interface Attempt {
   db: Database;
   ports: Ports;
   settings: ExecuteSettings;
@@ -15,9 +15,9 @@ export interface Attempt<Reads extends readonly Read[]> {
   /** How long to wait for another attempt's outcome before answering that it is in progress, ms. */
   waitMs: number;
   /** Builds the queries anew for each batch that carries them. */
-  reads(): Reads;
+  reads(): readonly Read[];
   run(context: {
-    reads: ReadResults<Reads>;
+    reads: ReadRows;
     operation: Operation;
     now: number;
     checkpoint: (writes: readonly Write[]) => Promise<{ kind: "held" } | Interrupted>;
@@ -64,3 +64,6 @@ export type Outcome =
   | { kind: "outcome_unknown" }
   /** The database could not be reached, or shed the load. */
   | { kind: "unavailable" };
+
+/** What the reads found, one entry per query. `mutation` knows their types; the protocol does not need them. */
+export type ReadRows = readonly unknown[];

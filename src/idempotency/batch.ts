@@ -6,7 +6,7 @@ import type { DrizzleD1Database } from "drizzle-orm/d1";
  * What a failed D1 batch says about its writes.
  *
  * - `constraint`: rolled back, for certain. `name` is what SQLite reports: `idempotency_fence_lost`,
- *   `products_stock_non_negative`, `products.account_id, products.sku`, or a trigger's message.
+ *   `products_stock_not_negative`, `products.account_id, products.sku`, or a trigger's message.
  * - `overloaded`: D1 turned the batch away before it ran.
  * - `ambiguous`: everything else. The batch may have committed and only its answer been lost.
  */

@@ -37,7 +37,7 @@ export async function fingerprintRequest(input: FingerprintInput): Promise<strin
     present(encoder.encode(canonical === undefined ? "raw" : "canonical-json")),
     present(canonical ?? input.body),
   ];
-  return `v1:${await sha256Hex(concatenate(parts.flat()))}`;
+  return `v1:${await sha256Hex(new Uint8Array(await new Blob(parts.flat()).arrayBuffer()))}`;
 }
 
 function present(bytes: Uint8Array): Uint8Array[] {
@@ -57,14 +57,4 @@ function canonicalBody(body: Uint8Array): Uint8Array | undefined {
   } catch {
     return undefined;
   }
-}
-
-function concatenate(chunks: Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0));
-  let offset = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, offset);
-    offset += chunk.byteLength;
-  }
-  return whole;
 }

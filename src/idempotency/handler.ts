@@ -4,8 +4,9 @@ import type { ExecuteSettings, Outcome, Ports, Trace } from "./attempt.ts";
 import { fingerprintRequest, type FingerprintMode } from "./fingerprint.ts";
 import { execute } from "./idempotent.ts";
 import type { StoredResponse } from "./decide.ts";
-import type { Database, Read } from "./ledger.ts";
+import type { Database, Read, ReadResults } from "./ledger.ts";
 import type { Mutation, ReadContext, RouteShape } from "./mutation.ts";
+import { preferredWaitSeconds } from "./prefer.ts";
 import { requestSweeper, type SweepSettings } from "./sweep.ts";
 
 /** What the ledger needs to know of the service around it. */
@@ -30,18 +31,8 @@ interface Scope {
   settings: ExecuteSettings & SweepSettings & { fingerprintMode: FingerprintMode };
 }
 
-export type Refusal =
-  | Exclude<Outcome, { response: StoredResponse } | { kind: "in_progress" }>
-  /** `retryAfterMs`: when to look again. `takeoverAfterMs`: when a retry may execute, if the owner never finishes. */
-  | { kind: "in_progress"; retryAfterMs: number; takeoverAfterMs: number };
+export type Refusal = Exclude<Outcome, { response: StoredResponse }>;
 
-/** Longest wait that `Prefer: wait` buys, in seconds (RFC 7240 §4.3). */
-export const MAX_WAIT_SECONDS = 10;
-/** When to look again while another attempt is executing: a little longer than an operation takes. */
-const RETRY_AFTER_MS = 200;
-// RFC 7240 §2: preferences are parted by commas, but not by those inside quotes, and the first of one name counts.
-const PREFERENCE = /(?:[^,"]|"(?:\\.|[^"\\])*")+/g;
-const WAIT = /^\s*wait\s*=\s*(?:"(\d+)"|(\d+))\s*(?:;.*)?$/i;
 // RFC 9110 §15: an answer with one of these has no content.
 const NULL_BODY_STATUSES = new Set([204, 205, 304]);
 
@@ -65,7 +56,12 @@ export function idempotency<E extends Env>(service: Service<E>) {
       const scope = service.scopeOf(c);
       const waitSeconds = preferredWaitSeconds(c.req.header("prefer"));
       const trace: Trace = { phases: {}, runs: 0, isFencedOut: false };
-      const work = attempt(service, c, { scope, mutation, trace, waitMs: waitSeconds * 1000 });
+      const work = executeMutation(service, c, {
+        scope,
+        mutation,
+        trace,
+        waitMs: waitSeconds * 1000,
+      });
       // A client that hangs up must not stop the work between the claim and the commit.
       c.executionCtx.waitUntil(work.catch(() => undefined));
       const outcome = await work;
@@ -87,13 +83,17 @@ export function idempotency<E extends Env>(service: Service<E>) {
   };
 }
 
-async function attempt<E extends Env, Route extends RouteShape, Reads extends readonly Read[]>(
+async function executeMutation<
+  E extends Env,
+  Route extends RouteShape,
+  Reads extends readonly Read[],
+>(
   service: Service<E>,
   // oxlint-disable-next-line typescript/no-explicit-any
   c: Context<E, any, any>,
-  with_: { scope: Scope; mutation: Mutation<Route, Reads>; trace: Trace; waitMs: number },
+  request: { scope: Scope; mutation: Mutation<Route, Reads>; trace: Trace; waitMs: number },
 ): Promise<Outcome> {
-  const { scope, mutation, trace, waitMs } = with_;
+  const { scope, mutation, trace, waitMs } = request;
   const { db, principal, key, requestId, settings } = scope;
   const [body, params] = [c.req.valid("json"), c.req.valid("param")];
   const input = { db, principal, body, params } as ReadContext<Route>;
@@ -116,7 +116,8 @@ async function attempt<E extends Env, Route extends RouteShape, Reads extends re
     method: c.req.method,
     path: c.req.path,
     reads: () => mutation.reads(input),
-    run: (run) => mutation.run({ ...input, ...run, requestId }),
+    run: ({ reads, ...run }) =>
+      mutation.run({ ...input, ...run, reads: reads as ReadResults<Reads>, requestId }),
     responseTooLarge: () => service.responseTooLarge(requestId),
   });
 }
@@ -127,30 +128,7 @@ function pathAndQueryOf(url: string): string {
 }
 
 function answer<E extends Env>(service: Service<E>, c: Context<E>, outcome: Outcome): Response {
-  switch (outcome.kind) {
-    case "executed":
-    case "replayed": {
-      const { status, headers, body } = outcome.response;
-      return new Response(NULL_BODY_STATUSES.has(status) ? null : body, { status, headers });
-    }
-    case "in_progress": {
-      const { takeoverAfterMs } = outcome;
-      const retryAfterMs = Math.min(RETRY_AFTER_MS, takeoverAfterMs);
-      return service.refuse(c, { kind: "in_progress", retryAfterMs, takeoverAfterMs });
-    }
-    case "reused":
-    case "vanished":
-    case "failed":
-    case "outcome_unknown":
-    case "unavailable":
-      return service.refuse(c, outcome);
-  }
-}
-
-/** Seconds that the client is willing to wait for another attempt's outcome: 0 without a preference. */
-export function preferredWaitSeconds(prefer: string | undefined): number {
-  const preferences = (prefer ?? "").match(PREFERENCE) ?? [];
-  const first = preferences.find((preference) => /^\s*wait\b\s*(?:[=;]|$)/i.test(preference));
-  const wait = WAIT.exec(first ?? "");
-  return wait === null ? 0 : Math.min(Number(wait[1] ?? wait[2]), MAX_WAIT_SECONDS);
+  if (!("response" in outcome)) return service.refuse(c, outcome);
+  const { status, headers, body } = outcome.response;
+  return new Response(NULL_BODY_STATUSES.has(status) ? null : body, { status, headers });
 }

@@ -1,25 +1,24 @@
-import { assertNoColumnLost, sendBatch } from "./batch.ts";
+import { assertNoColumnLost, sendBatch, type D1Failure } from "./batch.ts";
 import { isHeldBy, leaseLeftMs, responseOf } from "./decide.ts";
 import * as ledger from "./ledger.ts";
-import type { Attempt, Outcome, Ports, Trace } from "./attempt.ts";
+import type { Attempt, Outcome, Ports, ReadRows, Trace } from "./attempt.ts";
 import type { ClaimRequest, Reservation } from "./decide.ts";
-import type { Claim, Commit, Read, ReadResults } from "./ledger.ts";
-import type { Decision } from "./mutation.ts";
+import type { Claim, Commit, Read } from "./ledger.ts";
+import type { Decision, Operation } from "./mutation.ts";
 
 // A constraint that said no is explained by fresh reads; one that goes on saying no is a bug.
 const MAX_RUNS = 3;
 // Transient faults of D1 are over within one or two tries; past that the caller is better placed to wait.
 const MAX_SENDS = 3;
 const RESEND_PAUSE_MS = 25;
-// Waiters look often at first, since most operations end within a few round trips, then once a half second.
+// Waiters look often at first, since most operations end within a few round trips, then once a half second. Ten seconds
+// of that are some twenty-five looks; the bound is there for a clock that stands still.
 const FIRST_POLL_MS = 50;
 const SLOWEST_POLL_MS = 500;
 const MAX_POLLS = 60;
 
 /** Claims the key, runs the mutation, commits: the only control flow there is. */
-export async function execute<Reads extends readonly Read[]>(
-  attempt: Attempt<Reads>,
-): Promise<Outcome> {
+export async function execute(attempt: Attempt): Promise<Outcome> {
   const claimed = await claimOrWait(attempt);
   switch (claimed.kind) {
     case "won":
@@ -38,9 +37,7 @@ export async function execute<Reads extends readonly Read[]>(
 }
 
 /** With `Prefer: wait`, claims again until the other attempt has an outcome, or has left the claim to be taken. */
-async function claimOrWait<Reads extends readonly Read[]>(
-  attempt: Attempt<Reads>,
-): Promise<Claim<Reads>> {
+async function claimOrWait(attempt: Attempt): Promise<Claim<readonly Read[]>> {
   const { db, ports, settings, principal, key, fingerprint, method, path } = attempt;
   // The ids stay the same when a claim is sent again, so that it recognises its own row.
   const ids = { operationId: ports.newId(), owner: ports.newId() };
@@ -66,74 +63,75 @@ async function claimOrWait<Reads extends readonly Read[]>(
 }
 
 /** Runs the mutation and commits what it decided; again on fresh reads when a constraint refuses the writes. */
-async function perform<Reads extends readonly Read[]>(
-  attempt: Attempt<Reads>,
+async function perform(
+  attempt: Attempt,
   reservation: Reservation,
-  firstReads: ReadResults<Reads>,
+  firstReads: ReadRows,
 ): Promise<Outcome> {
   const { trace } = attempt;
-  trace.operation = { id: reservation.operationId, generation: reservation.generation };
-  const work = { attempt, reservation, mayHaveActed: false };
-  let reads: ReadResults<Reads> | undefined = firstReads;
-  while (trace.runs < MAX_RUNS) {
-    trace.runs++;
-    try {
-      reads ??= await readAgain(attempt);
-      const decision = await timed(attempt, "run", () => decide(work, reads!));
-      const settled = await settle(work, decision);
-      if (settled.kind !== "refused") return settled;
+  const { operationId, generation } = reservation;
+  const work = {
+    attempt,
+    reservation,
+    operation: { id: operationId, generation },
+    hasCheckpointed: false,
+  };
+  trace.operation = work.operation;
+  try {
+    let reads = firstReads;
+    for (let run = 1; run <= MAX_RUNS; run++) {
+      trace.runs = run;
+      const settled = await settle(work, await runMutation(work, reads));
+      if (settled.kind !== "constraint") return settled;
       trace.error = settled.error;
-      reads = undefined;
-    } catch (error) {
-      trace.error = error;
-      return abandon(work);
+      const again = await readAgain(attempt);
+      if (again.kind !== "done") return await afterFailure(work, again);
+      reads = again.results;
     }
+    throw new Error("bug: a constraint refused what fresh reads allowed", { cause: trace.error });
+  } catch (error) {
+    trace.error = error;
+    return work.hasCheckpointed ? leaveUnknown(work) : fail(work);
   }
-  trace.error = new Error("bug: a constraint refused what fresh reads allowed", {
-    cause: trace.error,
-  });
-  return abandon(work);
 }
 
-interface Work<Reads extends readonly Read[]> {
-  attempt: Attempt<Reads>;
+interface Work {
+  attempt: Attempt;
   reservation: Reservation;
-  /** From the first checkpoint on an outside call may have happened, and from a lost commit on that commit. */
-  mayHaveActed: boolean;
+  operation: Operation;
+  /** From the first checkpoint on, an outside call may have happened, so that the claim is never released. */
+  hasCheckpointed: boolean;
 }
 
-async function decide<Reads extends readonly Read[]>(
-  work: Work<Reads>,
-  reads: ReadResults<Reads>,
-): Promise<Decision> {
-  const { attempt, reservation } = work;
-  const { db, ports, trace } = attempt;
+async function runMutation(work: Work, reads: ReadRows): Promise<Decision> {
+  const { attempt, reservation, operation } = work;
+  const { db, ports } = attempt;
   assertNoColumnLost(reads);
-  return attempt.run({
-    reads,
-    operation: trace.operation!,
-    now: ports.now(),
-    checkpoint: async (writes) => {
-      work.mayHaveActed = true;
-      const sent = await untilDefinite(attempt, () =>
-        ledger.checkpoint(db, reservation, { writes, now: ports.now() }),
-      );
-      return sent.kind === "committed" ? { kind: "held" } : { kind: "interrupted", by: sent };
-    },
-  });
+  return timed(attempt, "run", async () =>
+    attempt.run({
+      reads,
+      operation,
+      now: ports.now(),
+      checkpoint: async (writes) => {
+        work.hasCheckpointed = true;
+        const sent = await untilDefinite(attempt, () =>
+          ledger.checkpoint(db, reservation, { writes, now: ports.now() }),
+        );
+        return sent.kind === "committed" ? { kind: "held" } : { kind: "interrupted", by: sent };
+      },
+    }),
+  );
 }
 
-async function settle<Reads extends readonly Read[]>(
-  work: Work<Reads>,
-  decision: Decision,
-): Promise<Outcome | { kind: "refused"; error: unknown }> {
+type Constraint = Extract<Commit, { kind: "constraint" }>;
+
+async function settle(work: Work, decision: Decision): Promise<Outcome | Constraint> {
   const { attempt, reservation } = work;
   switch (decision.kind) {
     case "outcome_unknown":
-      work.mayHaveActed = true;
-      return abandon(work);
+      return leaveUnknown(work);
     case "interrupted":
-      return afterFailure(work, decision.by);
+      return decision.by.kind === "constraint" ? decision.by : afterFailure(work, decision.by);
     case "decided": {
       const { db, ports } = attempt;
       const { response, writes } = withinLimit(attempt, decision);
@@ -142,40 +140,42 @@ async function settle<Reads extends readonly Read[]>(
           ledger.commit(db, reservation, { response, writes, now: ports.now() }),
         ),
       );
-      return sent.kind === "committed" ? { kind: "executed", response } : afterFailure(work, sent);
+      if (sent.kind === "committed") return { kind: "executed", response };
+      return sent.kind === "constraint" ? sent : afterFailure(work, sent);
     }
   }
 }
 
-async function afterFailure<Reads extends readonly Read[]>(
-  work: Work<Reads>,
-  failure: Exclude<Commit, { kind: "committed" }>,
-): Promise<Outcome | { kind: "refused"; error: unknown }> {
+async function afterFailure(
+  work: Work,
+  failure: Exclude<Commit | D1Failure, { kind: "committed" }>,
+): Promise<Outcome> {
   switch (failure.kind) {
     case "fence_lost":
       return canonicalOutcome(work);
     case "constraint":
-      return { kind: "refused", error: failure.error };
+      throw new Error(`bug: a read broke the constraint ${failure.name}`);
     case "overloaded":
       work.attempt.trace.error = failure.error;
-      await abandon(work);
+      await (work.hasCheckpointed ? leaveUnknown(work) : fail(work));
       return { kind: "unavailable" };
     case "ambiguous":
       // The commit may still land. It can do so only while the row is pending and ours, so the next try is safe.
       work.attempt.trace.error = failure.error;
-      work.mayHaveActed = true;
-      return abandon(work);
+      return leaveUnknown(work);
   }
 }
 
 /** The fence is lost: whatever the row says now is the truth, and the response in hand is not. */
-async function canonicalOutcome<Reads extends readonly Read[]>(
-  work: Work<Reads>,
-): Promise<Outcome> {
+async function canonicalOutcome(work: Work): Promise<Outcome> {
   const { attempt, reservation } = work;
-  // Should the look-up fail too, the caller must hear that the outcome is unknown.
-  work.mayHaveActed = true;
-  const row = await ledger.lookUp(attempt.db, reservation);
+  let row;
+  try {
+    row = await ledger.lookUp(attempt.db, reservation);
+  } catch (error) {
+    attempt.trace.error = error;
+    return leaveUnknown(work);
+  }
   // The fence also closes behind our own commit, when its answer was lost and it was sent again.
   const isOurs = row !== undefined && isHeldBy(row, reservation);
   attempt.trace.isFencedOut = !isOurs;
@@ -188,36 +188,40 @@ async function canonicalOutcome<Reads extends readonly Read[]>(
   return { kind: "in_progress", takeoverAfterMs: leaseLeftMs(row, { now, pendingTtlMs }) };
 }
 
-/** Ends the attempt without an outcome, so that the next one need not wait for the TTL. */
-async function abandon<Reads extends readonly Read[]>(work: Work<Reads>): Promise<Outcome> {
-  const { attempt, reservation, mayHaveActed } = work;
-  const end = mayHaveActed ? ledger.giveUpLease : ledger.release;
+/** Nothing can have happened. */
+async function fail(work: Work): Promise<Outcome> {
+  await letGo(work, ledger.release);
+  return { kind: "failed" };
+}
+
+/** Something may have happened: the row stays pending, for the next try to find out. */
+async function leaveUnknown(work: Work): Promise<Outcome> {
+  await letGo(work, ledger.giveUpLease);
+  return { kind: "outcome_unknown" };
+}
+
+/** Ends the attempt early, so that the next one need not wait for the TTL. */
+async function letGo({ attempt, reservation }: Work, end: typeof ledger.release): Promise<void> {
   try {
     await end(attempt.db, reservation);
   } catch (error) {
     // Not worth failing for: the lease runs out by itself.
     attempt.trace.error ??= error;
   }
-  return { kind: mayHaveActed ? "outcome_unknown" : "failed" };
 }
 
-function withinLimit<Reads extends readonly Read[]>(
-  attempt: Attempt<Reads>,
-  decision: Extract<Decision, { kind: "decided" }>,
-) {
+function withinLimit(attempt: Attempt, decision: Extract<Decision, { kind: "decided" }>) {
   const bytes = new TextEncoder().encode(decision.response.body ?? "").byteLength;
   if (bytes <= attempt.settings.responseLimitBytes) return decision;
   return { response: attempt.responseTooLarge(), writes: [] };
 }
 
-async function readAgain<Reads extends readonly Read[]>(
-  attempt: Attempt<Reads>,
-): Promise<ReadResults<Reads>> {
+async function readAgain(
+  attempt: Attempt,
+): Promise<{ kind: "done"; results: ReadRows } | D1Failure> {
   const statements = attempt.reads();
-  if (statements.length === 0) return [] as unknown as ReadResults<Reads>;
-  const sent = await sendBatch(attempt.db, statements);
-  if (sent.kind !== "done") throw sent.error;
-  return sent.results;
+  if (statements.length === 0) return { kind: "done", results: [] };
+  return untilDefinite(attempt, () => sendBatch(attempt.db, statements));
 }
 
 /** Sends again while the answer is lost. A claim knows its own row and the fence stops a second commit. */

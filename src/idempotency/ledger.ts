@@ -15,8 +15,8 @@ import { idempotencyFence, idempotencyKeys, type LedgerRow } from "./schema.ts";
 export type Database = DrizzleD1Database;
 /** A statement that changes rows, not yet sent: what a mutation returns instead of writing. */
 export type Write = BatchItem<"sqlite">;
-/** A query that rides along with the claim. */
-export type Read = BatchItem<"sqlite">;
+/** A select that rides along with the claim: only a query has `as`, so that a write cannot slip in unfenced. */
+export type Read = BatchItem<"sqlite"> & { as(alias: string): unknown };
 export type ReadResults<Reads extends readonly Read[]> = BatchResponse<Reads>;
 
 export type Claim<Reads extends readonly Read[]> =

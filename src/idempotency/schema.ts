@@ -26,7 +26,10 @@ export const idempotencyKeys = sqliteTable(
     /** Exactly what was answered. NULL with a completed row means an answer without a body. */
     responseBody: text("response_body"),
     createdAt: integer("created_at").notNull(),
-    /** Start of the lease: the claim is stale once the pending TTL has passed since then. */
+    /**
+     * While pending, the start of the lease: the claim is stale once the pending TTL has passed since then, and 0 says
+     * that the lease was given up. Afterwards, when it was completed.
+     */
     updatedAt: integer("updated_at").notNull(),
     /** End of the retention window. A row lives at least this long, and until a sweep reaches it. */
     expiresAt: integer("expires_at").notNull(),

@@ -1,10 +1,10 @@
 import { eq } from "drizzle-orm";
 
+import { moveStock } from "../catalog/move-stock.ts";
 import { mutation } from "../idempotency/mutation.ts";
 import { refuse } from "../problem.ts";
 import { ById, keyedRoute } from "../routes.ts";
 import { ok } from "../wire.ts";
-import { moveStock } from "./create-order.ts";
 import { Order, orderToWire } from "./order.ts";
 import { orders } from "./schema.ts";
 import { selectItems, selectOrder } from "./read-orders.ts";

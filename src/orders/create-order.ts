@@ -1,10 +1,11 @@
 import { z } from "@hono/zod-openapi";
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, sql } from "drizzle-orm";
 
+import { moveStock, productIdIsIn } from "../catalog/move-stock.ts";
 import { products } from "../catalog/schema.ts";
 import type { Database } from "../idempotency/ledger.ts";
 import { mutation } from "../idempotency/mutation.ts";
-import { refuse } from "../problem.ts";
+import { type ProblemCode, refuse } from "../problem.ts";
 import { keyedRoute } from "../routes.ts";
 import { created, text } from "../wire.ts";
 import { Order, type OrderItemRow, orderToWire } from "./order.ts";
@@ -43,7 +44,9 @@ export const createOrder = mutation(createOrderRoute, {
     db
       .select()
       .from(products)
-      .where(and(eq(products.accountId, principal), idIsIn([...quantities(body.items).keys()]))),
+      .where(
+        and(eq(products.accountId, principal), productIdIsIn([...quantities(body.items).keys()])),
+      ),
   ],
   run: ({ db, principal, body, reads: [catalogue], operation, now, requestId }) => {
     const priced = priceItems(quantities(body.items), catalogue);
@@ -109,42 +112,15 @@ function priceItems(wanted: Map<string, number>, catalogue: (typeof products.$in
   return { kind: "priced" as const, currency: currencies[0]!, total, lines };
 }
 
-function refused(problem: Parameters<typeof refuse>[1], members: Record<string, unknown>) {
+function refused(problem: ProblemCode, members: Record<string, unknown>) {
   return { kind: "refused" as const, problem, members };
 }
 
-// Lists travel as one JSON parameter: D1 binds at most 100, and the statement count must not grow with the order.
-function idIsIn(ids: readonly string[]) {
-  return sql`${products.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
-}
-
 function insertItems(db: Database, items: readonly OrderItemRow[]) {
-  const field = (name: keyof OrderItemRow) => sql`value ->> ${sql.raw(`'$.${name}'`)}`;
-  const columns = [
-    field("orderId"),
-    field("position"),
-    field("productId"),
-    field("name"),
-    field("unitPrice"),
-    field("quantity"),
-  ];
+  const columns = Object.keys(getTableColumns(orderItems)).map(
+    (name) => sql`value ->> ${`$.${name}`}`,
+  );
   return db
     .insert(orderItems)
     .select(sql`SELECT ${sql.join(columns, sql`, `)} FROM json_each(${JSON.stringify(items)})`);
-}
-
-/** Takes an order's quantities from the shelf, or puts them back: one statement, whatever the number of products. */
-export function moveStock(
-  db: Database,
-  lines: readonly Pick<Line, "productId" | "quantity">[],
-  direction: "reserve" | "return",
-) {
-  const sign = direction === "reserve" ? -1 : 1;
-  const moves = lines.map((line) => ({ id: line.productId, delta: sign * line.quantity }));
-  const json = JSON.stringify(moves);
-  const delta = sql`(SELECT value ->> '$.delta' FROM json_each(${json}) WHERE value ->> '$.id' = ${products.id})`;
-  return db
-    .update(products)
-    .set({ stock: sql`${products.stock} + ${delta}` })
-    .where(idIsIn(moves.map((move) => move.id)));
 }

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 
-import { MAX_WAIT_SECONDS, preferredWaitSeconds } from "../../src/idempotency/handler.ts";
+import { MAX_WAIT_SECONDS, preferredWaitSeconds } from "../../src/idempotency/prefer.ts";
 
 test("without a preference nobody waits", () => {
   expect(preferredWaitSeconds(undefined)).toBe(0);

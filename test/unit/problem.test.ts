@@ -34,6 +34,21 @@ test.each(codes)("%s has every member of a problem", (code) => {
   expect(PROBLEMS[code].advice).toMatch(/^[A-Z`].+\.$/s);
 });
 
+test("no member of an occurrence can take the place of what the contract promises", () => {
+  const occurrence = {
+    type: "x",
+    title: "x",
+    error: "x",
+    retryable: true,
+    request_id: "x",
+    left: 1,
+  };
+  expect(problemBody(requestId, "insufficient_stock", occurrence)).toEqual({
+    ...problemBody(requestId, "insufficient_stock"),
+    left: 1,
+  });
+});
+
 test("no two problems have one title", () => {
   expect(new Set(codes.map((code) => PROBLEMS[code].title)).size).toBe(codes.length);
 });
@@ -123,7 +138,7 @@ test.each(codes)("the page of %s says what happened and what to do", async (code
   expect(page).toContain(`<h1>${escaped(PROBLEMS[code].title)}</h1>`);
   expect(page).toContain(`<code>${code}</code>, HTTP ${PROBLEMS[code].status}`);
   expect(page).toContain(
-    PROBLEMS[code].retryable ? "under the same key can help" : "gives the same answer",
+    PROBLEMS[code].retryable ? "under the same key can help" : "does not help",
   );
   const advice = escaped(PROBLEMS[code].advice).replaceAll(/`([^`]*)`/g, "<code>$1</code>");
   expect(page).toContain(`<p>${advice}</p>`);

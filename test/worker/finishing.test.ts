@@ -364,7 +364,7 @@ test("case 15: a business refusal is stored and replayed, also when the reason i
   expect(await ordersOf(account.id)).toEqual([]);
 });
 
-test("case 16: a pending row never replays, whatever response stands in it", async () => {
+test("case 16: no row can be pending and hold an answer", async () => {
   const { healthy, account, product } = await twoDoors();
   const first = await healthy.post("/orders", order(product), "k");
   // What no code writes: a pending row that still carries an answer. The table refuses it, too.

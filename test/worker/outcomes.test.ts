@@ -4,7 +4,16 @@ import { expect, test } from "vitest";
 import { products, stockAdjustments } from "../../src/catalog/schema.ts";
 import type { RunContext } from "../../src/idempotency/mutation.ts";
 import { ok } from "../../src/wire.ts";
-import { answerLost, callLost, delayed, faultyD1, gate, passes } from "./faulty-d1.ts";
+import {
+  answerLost,
+  callLost,
+  delayed,
+  type Fault,
+  faultyD1,
+  gate,
+  overloaded,
+  passes,
+} from "./faulty-d1.ts";
 import {
   ledgerRow,
   ledgerSize,
@@ -316,6 +325,30 @@ test("a constraint that goes on refusing is a bug: three runs, then released", a
   expect(await ledgerRow(account.id, "k")).toMatchObject({ status: "released" });
 });
 
+test("fresh reads whose answer is lost are asked for again; an overloaded database is not", async () => {
+  const d1 = faultyD1();
+  const shop = await openShop({ bindings: { DB: d1.DB } });
+  const other = await openShop({ account: shop.account });
+  const take = async (key: string, ...faults: Fault[]) => {
+    const product = await shelve(shop.account.id, { units: 1 });
+    const order = { items: [{ product_id: product, quantity: 1 }] };
+    // Between the claim's reads and the commit, somebody else takes the last unit.
+    const soldOut: Fault = async (send) => {
+      await other.post("/orders", order, `${key}-other`);
+      return send();
+    };
+    d1.next(passes, soldOut, ...faults);
+    return shop.post("/orders", order, key);
+  };
+
+  const asked = await take("lost", answerLost, callLost);
+  const shed = await take("shed", overloaded);
+
+  expect(asked.json).toMatchObject({ status: 409, error: "insufficient_stock" });
+  expect(shed.json).toMatchObject({ status: 503, error: "service_unavailable", retryable: true });
+  expect(await ledgerRow(shop.account.id, "shed")).toMatchObject({ status: "released" });
+});
+
 test("case 23: reads that lost a column to another of its name are refused, not trusted", async () => {
   const { account, post } = await openShop({
     mount: mounting(succeed, ({ db }) => [
@@ -414,9 +447,7 @@ test("a write that lands after its owner gave up and released is refused by the 
   const product = await shelve(account.id);
   const late = delayed();
 
-  d1.next(passes, late.fault, () => {
-    throw new Error("D1_ERROR: Too many requests queued");
-  });
+  d1.next(passes, late.fault, overloaded);
   const shed = await post("/orders", { items: [{ product_id: product, quantity: 1 }] }, "k");
   const landing = await late.land();
 

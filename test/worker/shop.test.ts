@@ -116,6 +116,31 @@ test("an order in two currencies is refused", async () => {
   expect((answer.json["currencies"] as string[]).toSorted()).toEqual(["EUR", "USD"]);
 });
 
+test("the largest order that is accepted fits the limit of stored responses", async () => {
+  const { post } = await openShop();
+  // Quotes take two bytes each as JSON, so this is the longest name there can be.
+  const name = '"'.repeat(59);
+  const create = (i: number) =>
+    post(
+      "/products",
+      { sku: `S${i}`, name, unit_price: 999_999_999_999, currency: "EUR", stock: 1_000_000 },
+      `p${i}`,
+    );
+  const products = await Promise.all(Array.from({ length: 50 }, (_, i) => create(i)));
+  const items = products.map(({ json }) => item(String(json["id"]), 180));
+
+  const placed = await post("/orders", { items, reference: "\u0001".repeat(255) }, "k");
+  const tooLong = await post(
+    "/products",
+    { sku: "S", name: `${name}"`, unit_price: 1, currency: "EUR", stock: 1 },
+    "long",
+  );
+
+  expect(placed.status).toBe(201);
+  expect(placed.json["items"]).toHaveLength(50);
+  expect(tooLong.json).toMatchObject({ status: 400, errors: [{ path: "/name" }] });
+});
+
 test("a total past what JSON numbers carry exactly is refused, and one just below is right", async () => {
   const { account, post } = await openShop();
   const dear = await shelve(account.id, { units: 1_000_000, price: 999_999_999_999 });

@@ -1,0 +1,25 @@
+import { sql } from "drizzle-orm";
+
+import type { Database } from "../idempotency/ledger.ts";
+import { products } from "./schema.ts";
+
+/** Takes an order's quantities from the shelf, or puts them back: one statement, whatever the number of products. */
+export function moveStock(
+  db: Database,
+  lines: readonly { productId: string; quantity: number }[],
+  direction: "reserve" | "return",
+) {
+  const sign = direction === "reserve" ? -1 : 1;
+  const moves = lines.map((line) => ({ id: line.productId, delta: sign * line.quantity }));
+  const json = JSON.stringify(moves);
+  const delta = sql`(SELECT value ->> '$.delta' FROM json_each(${json}) WHERE value ->> '$.id' = ${products.id})`;
+  return db
+    .update(products)
+    .set({ stock: sql`${products.stock} + ${delta}` })
+    .where(productIdIsIn(moves.map((move) => move.id)));
+}
+
+/** Lists travel as one JSON parameter: D1 binds at most 100, and the statement count must not grow with the order. */
+export function productIdIsIn(ids: readonly string[]) {
+  return sql`${products.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
+}
