@@ -1,35 +1,51 @@
-import { bodyLimit } from "hono/body-limit";
 import { createMiddleware } from "hono/factory";
 
 import { problemResponse } from "./problem.ts";
 import type { AppEnv } from "./scope.ts";
 
 /**
- * Reads the whole body, up to the limit, before anything else looks at it. Its bytes are cached on the request: the
- * fingerprint is taken over exactly these, and the JSON that is validated is parsed from them.
+ * How much of a body that is too large is read and thrown away before it is refused. A proxy that is still sending when
+ * the answer comes may drop the connection instead of passing the answer on; past this the sender means no good.
+ */
+const DISCARD_LIMIT_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Reads the whole body, up to the limit, before anything else looks at it. The fingerprint is taken over exactly these
+ * bytes, and the JSON that is validated is parsed from them.
  */
 export const readBody = createMiddleware<AppEnv>(async (c, next) => {
-  const maxSize = c.var.config.bodyLimitBytes;
-  const tooLarge = () => problemResponse(c, "body_too_large", { limit_bytes: maxSize });
-  return bodyLimit({ maxSize, onError: tooLarge })(c, async () => {
-    const bytes = await c.req.arrayBuffer();
-    // The middleware believes a Content-Length; only the bytes that arrived are certain.
-    if (bytes.byteLength > maxSize) {
-      c.res = tooLarge();
-      return;
-    }
-    if (!isUtf8(bytes)) {
-      c.res = problemResponse(c, "invalid_request", {
-        errors: [{ path: "", message: "The body is not valid UTF-8" }],
-      });
-      return;
-    }
-    await next();
-  });
+  const limit = c.var.config.bodyLimitBytes;
+  // Bytes are counted as they arrive: a length may be announced wrongly, or not at all.
+  const body = await readUpTo(c.req.raw.body, limit);
+  if (body === undefined) return problemResponse(c, "body_too_large", { limit_bytes: limit });
+  if (!isUtf8(body)) {
+    const errors = [{ path: "", message: "The body is not valid UTF-8" }];
+    return problemResponse(c, "invalid_request", { errors });
+  }
+  c.req.raw = new Request(c.req.raw, { method: c.req.method, body });
+  // Cached as bytes first: Hono derives text and JSON from what was read first, and text would not give the bytes back.
+  await c.req.arrayBuffer();
+  return next();
 });
 
+/** Undefined when there is more than the limit. */
+async function readUpTo(
+  stream: ReadableStream<Uint8Array> | null,
+  limit: number,
+): Promise<Uint8Array | undefined> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of stream ?? []) {
+    size += chunk.byteLength;
+    if (size <= limit) chunks.push(chunk);
+    else if (size > DISCARD_LIMIT_BYTES) break;
+  }
+  if (size > limit) return undefined;
+  return new Uint8Array(await new Blob(chunks).arrayBuffer());
+}
+
 /** RFC 8259 §8.1 wants UTF-8; a lenient decoder would store other text than was sent. */
-function isUtf8(bytes: ArrayBuffer): boolean {
+function isUtf8(bytes: Uint8Array): boolean {
   try {
     new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
     return true;

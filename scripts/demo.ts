@@ -1,0 +1,203 @@
+// `npm run demo`: shows on a fresh local service that an order is placed exactly once, whatever its callers do.
+// Exit code 0 only if every claim holds.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { type Child, exitCodeOf, startChild, stopAll, untilInterrupted } from "./child-process.ts";
+import type { OwnerMessage } from "./demo-owner.ts";
+import { ACME, DEMO_SETTINGS, GLOBEX, oneOf, openShop, type Shop } from "./demo-shop.ts";
+import { endProgress, holds, progress, type Row, tableOf } from "./demo-table.ts";
+import {
+  prepareDatabase,
+  readDatabase,
+  ROOT,
+  startLocalService,
+  WRANGLER_ENV,
+} from "./local-service.ts";
+
+const SENDERS = 200;
+const STORM_KEY = "demo-storm";
+
+const interrupted = untilInterrupted().then(exitCodeOf);
+const directory = await mkdtemp(join(tmpdir(), "idempotent-orders-demo-"));
+// wrangler's own temporary files go along with the rest.
+const place = { persistTo: join(directory, "state"), tmpDir: directory };
+
+const code = await Promise.race([run(), interrupted]).catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  return 1;
+});
+endProgress();
+await stopAll();
+await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+process.exit(code);
+
+async function run(): Promise<number> {
+  progress("Preparing a fresh database and starting the service on it ...");
+  await prepareDatabase(place);
+  const { url } = await startLocalService({ ...place, vars: DEMO_SETTINGS });
+  const shop = openShop(url);
+
+  progress(`Sending one order ${SENDERS} times at once ...`);
+  const rows = await sendAtOnce(shop);
+  progress("Sending another order under the same key, and the same key from another account ...");
+  rows.push(await reuseKey(shop), await shareKey(shop));
+  progress("Letting the owner of a claim die, and waiting for its lease to end ...");
+  rows.push(...(await takeOver(shop)));
+  progress("Counting what is in the database ...");
+  rows.push(await countRows(shop));
+
+  endProgress();
+  console.log(`\n${tableOf(rows)}\n\n${conclusion(rows)}`);
+  return rows.every(holds) ? 0 : 1;
+}
+
+async function sendAtOnce(shop: Shop): Promise<Row[]> {
+  const order = { account: ACME, key: STORM_KEY, body: oneOf(ACME, "storm") };
+  const stockBefore = await shop.stockOf(ACME);
+  const answers = await Promise.all(
+    Array.from({ length: SENDERS }, () => shop.placeUntilFinal(order)),
+  );
+  const firsts = answers.map(({ first }) => first);
+  const executed = firsts.filter((answer) => answer.status === 201 && !answer.isReplay).length;
+  const replayed = firsts.filter((answer) => answer.status === 201 && answer.isReplay).length;
+  const told = firsts.filter((a) => a.json["error"] === "idempotency_key_in_progress").length;
+  const succeeded = answers.filter(({ last }) => last.status === 201).length;
+  const bodies = new Set(answers.map(({ last }) => last.bytes)).size;
+  const orders = await shop.ordersWith(ACME, "storm");
+  const sold = stockBefore - (await shop.stockOf(ACME));
+  return [
+    {
+      claim: `One order, sent ${SENDERS} times at once, is executed once`,
+      expected: `1 x 201, ${SENDERS - 1} x in progress or replay`,
+      seen: `${executed} x 201, ${told + replayed} x in progress or replay`,
+      note: `${replayed} replays`,
+    },
+    {
+      claim: "After retries every sender has the same bytes",
+      expected: `${SENDERS} x 201, 1 body`,
+      seen: `${succeeded} x 201, ${bodies} body`,
+    },
+    {
+      claim: "It left one order, stock down once",
+      expected: "1 order, stock -1",
+      seen: `${orders} order, stock -${sold}`,
+    },
+  ];
+}
+
+async function reuseKey(shop: Shop): Promise<Row> {
+  const other = { account: ACME, key: STORM_KEY, body: oneOf(ACME, "reuse") };
+  const { status, json } = await shop.place(other);
+  const orders = await shop.ordersWith(ACME, "reuse");
+  return {
+    claim: "The same key with another body is refused",
+    expected: "422 idempotency_key_reused, 0 orders",
+    seen: `${status} ${String(json["error"])}, ${orders} orders`,
+  };
+}
+
+async function shareKey(shop: Shop): Promise<Row> {
+  const orders = [ACME, GLOBEX].map((account) => {
+    return { account, key: "demo-shared", body: oneOf(account, "shared") };
+  });
+  const answers = await Promise.all(orders.map((order) => shop.place(order)));
+  const counts = await Promise.all(orders.map(({ account }) => shop.ordersWith(account, "shared")));
+  const ids = new Set(answers.map(({ json }) => json["id"])).size;
+  return {
+    claim: "The same key from two accounts is two keys",
+    expected: "201 and 201, 1 + 1 orders, 2 ids",
+    seen: `${answers.map(({ status }) => status).join(" and ")}, ${counts.join(" + ")} orders, ${ids} ids`,
+  };
+}
+
+async function takeOver(shop: Shop): Promise<Row[]> {
+  const order = { account: ACME, key: "demo-takeover", body: oneOf(ACME, "takeover") };
+  const stockBefore = await shop.stockOf(ACME);
+  const owner = startOwner(order);
+  await messageFrom(owner, "claimed");
+
+  const { first, last } = await shop.placeUntilFinal(order);
+  const { json: key } = await shop.get(ACME, `/idempotency-keys/${order.key}`);
+
+  const attempted = messageFrom(owner, "tried_to_commit");
+  owner.process.send("wake up");
+  const { outcome, order: lateOrder } = await attempted;
+  const late = await shop.get(ACME, `/orders/${lateOrder}`);
+  const replay = await shop.place(order);
+  const orders = await shop.ordersWith(ACME, "takeover");
+  const sold = stockBefore - (await shop.stockOf(ACME));
+
+  const leaseLeftMs = Number(first.json["takeover_after_ms"]);
+  const lease = leaseLeftMs > 0 ? "lease left" : "no lease left";
+  const body = replay.isReplay && replay.bytes === last.bytes ? "same answer" : "another answer";
+  return [
+    {
+      claim: "An owner dies: a retry is told to wait",
+      expected: "409 idempotency_key_in_progress, lease left",
+      seen: `${first.status} ${String(first.json["error"])}, ${lease}`,
+      note: `${leaseLeftMs} ms`,
+    },
+    {
+      claim: "Once the lease has ended, a retry takes over",
+      expected: "201, not a replay, generation 2",
+      seen: `${last.status}, ${last.isReplay ? "a replay" : "not a replay"}, generation ${String(key["generation"])}`,
+    },
+    {
+      claim: "The dead owner wakes up and cannot commit",
+      expected: "fence_lost, its order 404, same answer",
+      seen: `${outcome}, its order ${late.status}, ${body}`,
+    },
+    {
+      claim: "Both together left one order, stock down once",
+      expected: "1 order, stock -1",
+      seen: `${orders} order, stock -${sold}`,
+    },
+  ];
+}
+
+/** Not from what was answered, nor from what this script counted: from the rows. */
+async function countRows({ keysSent }: Shop): Promise<Row> {
+  const completed = `FROM idempotency_keys AS k WHERE k.request_method = 'POST' AND k.request_path = '/orders'
+    AND k.status = 'completed' AND k.response_status = 201`;
+  const [count] = await readDatabase<{ keys: number; orders: number; pairs: number }>(
+    `SELECT (SELECT count(*) ${completed}) AS keys, (SELECT count(*) FROM orders) AS orders,
+      (SELECT count(*) ${completed} AND EXISTS (
+        SELECT 1 FROM orders AS o WHERE o.id = 'ord_' || k.operation_id AND o.account_id = k.principal
+      )) AS pairs`,
+    place,
+  );
+  const n = keysSent.size;
+  return {
+    claim: "In the database: keys sent = keys completed = orders",
+    expected: `${n} = ${n} = ${n}, ${n} pairs`,
+    seen: `${n} = ${count!.keys} = ${count!.orders}, ${count!.pairs} pairs`,
+  };
+}
+
+function startOwner({ key, body }: { key: string; body: string }): Child {
+  const args = [place.persistTo, key, body];
+  const env = { ...WRANGLER_ENV, TMPDIR: place.tmpDir };
+  return startChild(join(import.meta.dirname, "demo-owner.ts"), args, { cwd: ROOT, env });
+}
+
+/** @throws with what the owner printed, if it ends without having said it. */
+function messageFrom<Kind extends OwnerMessage["kind"]>(owner: Child, kind: Kind) {
+  const said = new Promise<Extract<OwnerMessage, { kind: Kind }>>((resolve) => {
+    owner.process.on("message", (message: OwnerMessage) => {
+      if (message.kind === kind) resolve(message as Extract<OwnerMessage, { kind: Kind }>);
+    });
+  });
+  const ended = owner.ended.then((exitCode) => {
+    throw new Error(`The owner ended with exit code ${exitCode}:\n\n${owner.output().trim()}`);
+  });
+  return Promise.race([said, ended]);
+}
+
+function conclusion(rows: readonly Row[]): string {
+  const failed = rows.filter((row) => !holds(row)).length;
+  return failed === 0
+    ? `All ${rows.length} claims hold: duplicates at once, a reused key and an owner who died cannot place an order twice, or lose one.`
+    : `${failed} of ${rows.length} claims do not hold: this service does not act exactly once.`;
+}
