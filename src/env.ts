@@ -4,46 +4,101 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** What a handler needs besides an outside call: its D1 round trips, from far away and under load. */
 const HANDLER_MARGIN_MS = 500;
 
-const positive = (fallback: number) => z.coerce.number().int().positive().default(fallback);
+/** Signing secrets that may be in force at once. Rotating one takes two. */
+const MAX_WEBHOOK_SECRETS = 4;
 
-/** Compares settings whenever both are valid by themselves, so that every problem is reported at once. */
-const whenValid =
-  (...names: string[]) =>
-  ({ issues }: { issues: { code?: string; path?: PropertyKey[] }[] }) =>
-    // A relation that is broken has the code "custom"; it says nothing against the setting in another one.
-    !issues.some(({ code, path }) => code !== "custom" && names.includes(String(path?.[0])));
+/** One message for whatever is wrong with a number. */
+function wholeNumber(fallback: number, { least = 1, most = DAY_MS } = {}) {
+  const isInRange = (value: number) => Number.isInteger(value) && value >= least && value <= most;
+  const error = `must be a whole number from ${least} to ${most}`;
+  return z.coerce.number({ error }).refine(isInRange, { error }).default(fallback);
+}
+
+const ORIGIN = /^https?:\/\/[^\s/?#@]+\/?$/;
+const webUrl = z.url({ protocol: /^https?$/, error: "must be an http(s) URL" });
+
+/** Compares settings whenever each is valid by itself, so that every problem is reported at once. */
+const relation = (...names: string[]) => ({
+  params: { isRelation: true },
+  // What is wrong with another relation says nothing against the settings in this one.
+  when: ({ issues }: { issues: { path?: PropertyKey[]; params?: Record<string, unknown> }[] }) =>
+    !issues.some(
+      ({ path, params }) => !params?.["isRelation"] && names.includes(String(path?.[0])),
+    ),
+});
 
 const Settings = z
   .object({
     /** How long an attempt may hold its claim before a retry may take it over. */
-    PENDING_TTL_MS: positive(30_000),
+    PENDING_TTL_MS: wholeNumber(30_000),
     /** How long an answer is replayed, at least. */
-    RETENTION_MS: positive(DAY_MS),
+    RETENTION_MS: wholeNumber(DAY_MS, { most: 365 * DAY_MS }),
     /** Most rows that one request's sweep deletes: more than one, so that it gains on the traffic. */
-    SWEEP_BATCH_SIZE: z.coerce.number().int().min(2).default(20),
+    SWEEP_BATCH_SIZE: wholeNumber(20, { least: 2, most: 1_000 }),
     /** Largest response that is stored, bytes. */
-    RESPONSE_LIMIT_BYTES: positive(16_384),
+    RESPONSE_LIMIT_BYTES: wholeNumber(16_384, { least: 4_096, most: 1_000_000 }),
     /** Largest request body that is accepted, bytes. */
-    BODY_LIMIT_BYTES: positive(65_536),
+    BODY_LIMIT_BYTES: wholeNumber(65_536, { least: 1_024, most: 10_000_000 }),
     IDEMPOTENCY_FINGERPRINT: z.enum(["raw", "canonical-json"]).default("raw"),
     IDEMPOTENCY_REUSE_STATUS: z.coerce
       .number()
       .pipe(z.literal([422, 409]))
       .default(422),
     /** Longest that a mutation may wait for an outside system. */
-    PROVIDER_TIMEOUT_MS: positive(10_000),
+    PROVIDER_TIMEOUT_MS: wholeNumber(10_000),
     SERVER_TIMING: z.enum(["on", "off"]).default("off"),
-    CORS_ORIGIN: z.string().min(1).default("*"),
+    CORS_ORIGIN: z
+      .string()
+      .regex(/^(\*|https?:\/\/[^/\s]+)$/, "must be * or an origin, such as https://shop.example")
+      .default("*"),
+    /** Opens the operator routes. Unset: they are not there. */
+    ADMIN_TOKEN: z.string().min(16, "must have 16 characters or more").optional(),
+    /** Set: payments go to Stripe. Unset: to the embedded sandbox. Standard and restricted keys both do. */
+    STRIPE_SECRET_KEY: z
+      .string()
+      // The key is left out of the message: messages are logged.
+      .regex(
+        /^[sr]k_(test|live)_\w+$/,
+        "must be a secret key: sk_test_…, sk_live_…, rk_test_…, rk_live_…",
+      )
+      .optional(),
+    /** Where Stripe's API is, when it is not at api.stripe.com: a proxy, or a mock of its own. */
+    STRIPE_API_BASE: z
+      .string()
+      .refine(
+        (url) => ORIGIN.test(url) && URL.canParse(url),
+        "must be protocol, host and port alone",
+      )
+      .optional(),
+    /** Signing secrets, comma-separated. All are accepted; the sandbox signs with the first. */
+    STRIPE_WEBHOOK_SECRETS: z
+      .string()
+      .transform((list) => list.split(",").map((secret) => secret.trim()))
+      .pipe(z.array(z.string().regex(/^\S+$/, "must not be blank")).max(MAX_WEBHOOK_SECRETS))
+      .default([]),
+    /** Where the sandbox sends its events. Unset: it keeps them and sends none. */
+    SANDBOX_WEBHOOK_URL: webUrl.optional(),
   })
   .refine((s) => s.PENDING_TTL_MS > s.PROVIDER_TIMEOUT_MS + HANDLER_MARGIN_MS, {
     path: ["PENDING_TTL_MS"],
-    when: whenValid("PENDING_TTL_MS", "PROVIDER_TIMEOUT_MS"),
+    ...relation("PENDING_TTL_MS", "PROVIDER_TIMEOUT_MS"),
     error: `must exceed the longest handler: PROVIDER_TIMEOUT_MS + ${HANDLER_MARGIN_MS}. A shorter lease invites takeovers of attempts that are alive.`,
   })
-  .refine((s) => s.RETENTION_MS > s.PENDING_TTL_MS, {
+  .refine((s) => s.RETENTION_MS >= 2 * s.PENDING_TTL_MS, {
     path: ["RETENTION_MS"],
-    when: whenValid("RETENTION_MS", "PENDING_TTL_MS"),
-    error: "must exceed PENDING_TTL_MS: a claim must not expire while it is held.",
+    ...relation("RETENTION_MS", "PENDING_TTL_MS"),
+    error:
+      "must be at least twice PENDING_TTL_MS: the window counts from the claim, and must outlast the answer.",
+  })
+  .refine((s) => s.STRIPE_API_BASE === undefined || s.STRIPE_SECRET_KEY !== undefined, {
+    path: ["STRIPE_API_BASE"],
+    ...relation("STRIPE_API_BASE", "STRIPE_SECRET_KEY"),
+    error: "needs STRIPE_SECRET_KEY: without it payments go to the sandbox, not to this address.",
+  })
+  .refine((s) => s.SANDBOX_WEBHOOK_URL === undefined || s.STRIPE_WEBHOOK_SECRETS.length > 0, {
+    path: ["SANDBOX_WEBHOOK_URL"],
+    ...relation("SANDBOX_WEBHOOK_URL", "STRIPE_WEBHOOK_SECRETS"),
+    error: "needs STRIPE_WEBHOOK_SECRETS: an event that is not signed is refused.",
   })
   .transform((s) =>
     Object.freeze({
@@ -57,6 +112,14 @@ const Settings = z
       providerTimeoutMs: s.PROVIDER_TIMEOUT_MS,
       hasServerTiming: s.SERVER_TIMING === "on",
       corsOrigin: s.CORS_ORIGIN,
+      /** Undefined: there are no operator routes. */
+      adminToken: s.ADMIN_TOKEN,
+      /** Undefined: payments go to the embedded sandbox. */
+      stripeSecretKey: s.STRIPE_SECRET_KEY,
+      stripeApiBase: s.STRIPE_API_BASE,
+      /** The first one signs; any of them is accepted. Empty: no webhook can be checked. */
+      stripeWebhookSecrets: Object.freeze(s.STRIPE_WEBHOOK_SECRETS),
+      sandboxWebhookUrl: s.SANDBOX_WEBHOOK_URL,
     }),
   );
 

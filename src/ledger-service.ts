@@ -17,14 +17,26 @@ export function ledgerService(ports: Ports): Service<AppEnv> {
   return {
     ...ports,
     scopeOf: (c) => {
-      const { db, principal, idempotencyKey: key, requestId, config: settings } = c.var;
-      return { db, principal, key, requestId, settings };
+      const {
+        db,
+        principal,
+        idempotencyKey: key,
+        identifyingBody,
+        requestId,
+        config: settings,
+      } = c.var;
+      return { db, principal, key, identifyingBody, requestId, settings };
     },
     refuse,
     responseTooLarge: (requestId) => storedProblem(requestId, "idempotent_response_too_large"),
     observe,
     observeSweep: (c, seen) => {
-      if ("error" in seen) log("error", { event: "sweep", error: describeError(seen.error) });
+      if ("error" in seen)
+        log("error", {
+          event: "sweep",
+          request_id: c.var.requestId,
+          error: describeError(seen.error),
+        });
       else log("info", { event: "sweep", request_id: c.var.requestId, evicted: seen.evicted });
     },
   };

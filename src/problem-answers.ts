@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { z } from "zod";
 
+import { classifyD1Failure } from "./idempotency/batch.ts";
 import { problemResponse } from "./problem.ts";
 import type { AppEnv } from "./scope.ts";
 
@@ -11,6 +12,8 @@ export function refuseInvalid(
   c: Context<AppEnv>,
 ): Response | undefined {
   if (result.success) return undefined;
+  // A path that names nothing there can be.
+  if (result.target === "param") return problemResponse(c, "not_found");
   const errors = result.error.issues.map(({ path, message }) => ({ path: pointer(path), message }));
   return problemResponse(c, "invalid_request", {
     detail: errors.map(({ path, message }) => `${path || "The request"}: ${message}`).join("; "),
@@ -20,11 +23,17 @@ export function refuseInvalid(
 
 /** Whatever was thrown: HTTP errors of the libraries by their meaning, everything else opaquely. */
 export function answerError(error: Error, c: Context<AppEnv>): Response {
-  if (!(error instanceof HTTPException)) return problemResponse(c, "internal_error");
+  if (!(error instanceof HTTPException)) return unexpected(error, c);
   if (error.status === 415) return problemResponse(c, "unsupported_media_type");
   if (error.status === 404) return problemResponse(c, "not_found");
   if (error.status !== 400) return problemResponse(c, "internal_error");
   return problemResponse(c, "invalid_request", { errors: [{ path: "", message: error.message }] });
+}
+
+/** An overloaded database sheds reads as it sheds claims; all else is opaque. */
+function unexpected(error: Error, c: Context<AppEnv>): Response {
+  if (classifyD1Failure(error).kind !== "overloaded") return problemResponse(c, "internal_error");
+  return problemResponse(c, "service_unavailable", { headers: { "retry-after": "1" } });
 }
 
 export function methodRefused(c: Context<AppEnv>, methods: string[]): Response {

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { html } from "hono/html";
 
-import { PROBLEMS, type ProblemCode } from "./problem.ts";
+import { PROBLEMS, type ProblemCode } from "./problems.ts";
 
 const page = (title: string, content: unknown) =>
   html`<!doctype html>

@@ -1,3 +1,4 @@
+import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 
 import { problemResponse } from "./problem.ts";
@@ -17,31 +18,36 @@ export const readBody = createMiddleware<AppEnv>(async (c, next) => {
   const limit = c.var.config.bodyLimitBytes;
   // Bytes are counted as they arrive: a length may be announced wrongly, or not at all.
   const body = await readUpTo(c.req.raw.body, limit);
-  if (body === undefined) return problemResponse(c, "body_too_large", { limit_bytes: limit });
-  if (!isUtf8(body)) {
-    const errors = [{ path: "", message: "The body is not valid UTF-8" }];
-    return problemResponse(c, "invalid_request", { errors });
-  }
+  if (body === "too large") return problemResponse(c, "body_too_large", { limit_bytes: limit });
+  if (body === "broken off") return invalid(c, "The body broke off");
+  if (!isUtf8(body)) return invalid(c, "The body is not valid UTF-8");
   c.req.raw = new Request(c.req.raw, { method: c.req.method, body });
   // Cached as bytes first: Hono derives text and JSON from what was read first, and text would not give the bytes back.
   await c.req.arrayBuffer();
   return next();
 });
 
-/** Undefined when there is more than the limit. */
+function invalid(c: Context<AppEnv>, message: string): Response {
+  return problemResponse(c, "invalid_request", { errors: [{ path: "", message }] });
+}
+
 async function readUpTo(
   stream: ReadableStream<Uint8Array> | null,
   limit: number,
-): Promise<Uint8Array | undefined> {
-  const chunks: Uint8Array[] = [];
+): Promise<Uint8Array | "too large" | "broken off"> {
+  // Copied into one buffer: a chunk keeps all the memory that it was read into, however few bytes it holds.
+  const body = new Uint8Array(limit);
   let size = 0;
-  for await (const chunk of stream ?? []) {
-    size += chunk.byteLength;
-    if (size <= limit) chunks.push(chunk);
-    else if (size > DISCARD_LIMIT_BYTES) break;
+  try {
+    for await (const chunk of stream ?? []) {
+      if (size + chunk.byteLength <= limit) body.set(chunk, size);
+      size += chunk.byteLength;
+      if (size > DISCARD_LIMIT_BYTES) break;
+    }
+  } catch {
+    return "broken off";
   }
-  if (size > limit) return undefined;
-  return new Uint8Array(await new Blob(chunks).arrayBuffer());
+  return size > limit ? "too large" : body.subarray(0, size);
 }
 
 /** RFC 8259 §8.1 wants UTF-8; a lenient decoder would store other text than was sent. */

@@ -4,7 +4,8 @@ import { createMiddleware } from "hono/factory";
 import { MAX_KEY_LENGTH, parseIdempotencyKey } from "./idempotency/key.ts";
 import { MAX_WAIT_SECONDS } from "./idempotency/prefer.ts";
 import { authenticate } from "./principal.ts";
-import { PROBLEMS, problemResponse, type ProblemCode } from "./problem.ts";
+import { problemResponse } from "./problem.ts";
+import { PROBLEMS, type ProblemCode } from "./problems.ts";
 import { readBody } from "./request-body.ts";
 import type { AppEnv } from "./scope.ts";
 
@@ -51,8 +52,11 @@ const Problem = z
   })
   .openapi("Problem");
 
+/** Ids are a prefix and a uuid. What does not look like one is nobody's, and is refused before anything is stored. */
+export const Id = z.string().regex(/^[a-z]{2,8}_[0-9a-z-]{1,40}$/, "is not an id");
+
 /** Path parameters of a route about one thing. */
-export const ById = z.object({ id: z.string() });
+export const ById = z.object({ id: Id });
 
 /** Page of a list, newest first, as Stripe's lists are. */
 export const PageQuery = z.object({
@@ -62,6 +66,11 @@ export const PageQuery = z.object({
 
 export const pageOf = <Item extends z.ZodType>(item: Item) =>
   z.object({ data: z.array(item), has_more: z.boolean() });
+
+/** The wire format of a list, from its rows and, should there be one, the first of the next page. */
+export function pageFrom<Item>(rows: Item[], limit: number) {
+  return { data: rows.slice(0, limit), has_more: rows.length > limit };
+}
 
 const readProblems = ["unauthorized", "not_found", "rate_limited", "internal_error"] as const;
 const keyedProblems = [

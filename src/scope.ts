@@ -12,6 +12,8 @@ export interface AppEnv {
     requestId: string;
     config: Config;
     db: Database;
+    /** Epoch ms. */
+    now: () => number;
     /** Messages to D1 so far, and the time they took. */
     d1: { roundTrips: number; durationMs: number };
     /** More fields for this request's log line. */
@@ -19,6 +21,8 @@ export interface AppEnv {
     /** The authenticated account's id: the principal that scopes idempotency keys. */
     principal: string;
     idempotencyKey: string;
+    /** What of the body says which request this is, where its bytes say more: a webhook sent again. */
+    identifyingBody?: Uint8Array;
   };
 }
 
@@ -35,6 +39,7 @@ export function openScope({ now }: { now: () => number }) {
         d1.durationMs += now() - start;
       }
     });
+    c.set("now", now);
     c.set("log", {});
     c.set("config", configOf(c.env));
     c.set("d1", d1);

@@ -11,12 +11,11 @@ export function moveStock(
 ) {
   const sign = direction === "reserve" ? -1 : 1;
   const moves = lines.map((line) => ({ id: line.productId, delta: sign * line.quantity }));
-  const json = JSON.stringify(moves);
-  const delta = sql`(SELECT value ->> '$.delta' FROM json_each(${json}) WHERE value ->> '$.id' = ${products.id})`;
   return db
     .update(products)
-    .set({ stock: sql`${products.stock} + ${delta}` })
-    .where(productIdIsIn(moves.map((move) => move.id)));
+    .set({ stock: sql`${products.stock} + (line.value ->> '$.delta')` })
+    .from(sql`json_each(${JSON.stringify(moves)}) AS line`)
+    .where(sql`${products.id} = line.value ->> '$.id'`);
 }
 
 /** Lists travel as one JSON parameter: D1 binds at most 100, and the statement count must not grow with the order. */

@@ -1,7 +1,9 @@
+import type { RouteHandler } from "@hono/zod-openapi";
 import { and, desc, eq, lt } from "drizzle-orm";
 
-import type { Database } from "../idempotency/ledger.ts";
-import { ById, PageQuery, pageOf, readRoute } from "../routes.ts";
+import { orNotFound } from "../problem-answers.ts";
+import { ById, pageFrom, pageOf, PageQuery, readRoute } from "../routes.ts";
+import type { AppEnv } from "../scope.ts";
 import { Product, productToWire } from "./product.ts";
 import { products } from "./schema.ts";
 
@@ -12,24 +14,21 @@ export const listProductsRoute = readRoute({
   wire: pageOf(Product),
 });
 
-export async function listProducts(
-  db: Database,
-  principal: string,
-  { limit, starting_after: before }: { limit: number; starting_after?: string | undefined },
-) {
-  const rows = await db
+export const listProducts: RouteHandler<typeof listProductsRoute, AppEnv> = async (c) => {
+  const { limit, starting_after: before } = c.req.valid("query");
+  const rows = await c.var.db
     .select()
     .from(products)
     .where(
       and(
-        eq(products.accountId, principal),
+        eq(products.accountId, c.var.principal),
         before === undefined ? undefined : lt(products.id, before),
       ),
     )
     .orderBy(desc(products.id))
     .limit(limit + 1);
-  return { data: rows.slice(0, limit).map(productToWire), has_more: rows.length > limit };
-}
+  return c.json(pageFrom(rows.map(productToWire), limit), 200);
+};
 
 export const getProductRoute = readRoute({
   path: "/products/{id}",
@@ -38,10 +37,10 @@ export const getProductRoute = readRoute({
   wire: Product,
 });
 
-export async function getProduct(db: Database, principal: string, id: string) {
-  const rows = await db
+export const getProduct: RouteHandler<typeof getProductRoute, AppEnv> = async (c) => {
+  const rows = await c.var.db
     .select()
     .from(products)
-    .where(and(eq(products.accountId, principal), eq(products.id, id)));
-  return rows.map(productToWire)[0];
-}
+    .where(and(eq(products.accountId, c.var.principal), eq(products.id, c.req.valid("param").id)));
+  return c.json(orNotFound(rows.map(productToWire)[0]), 200);
+};

@@ -22,6 +22,8 @@ export const products = sqliteTable(
   },
   (table) => [
     unique("products_account_sku").on(table.accountId, table.sku),
+    // An order looks up its products by account and id: without it SQLite reads the account's whole catalogue.
+    index("products_account").on(table.accountId, table.id),
     check("products_stock_not_negative", sql`${table.stock} >= 0`),
     check("products_unit_price_not_negative", sql`${table.unitPrice} >= 0`),
   ],

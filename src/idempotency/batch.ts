@@ -15,7 +15,15 @@ export type D1Failure =
   | { kind: "overloaded"; error: unknown }
   | { kind: "ambiguous"; error: unknown };
 
-/** Sends statements as one `batch()`: one round trip, one transaction. */
+// Transient faults of D1 are over within one or two tries; past that the caller is better placed to wait.
+const MAX_SENDS = 3;
+const RESEND_PAUSE_MS = 25;
+/**
+ * Sends statements as one `batch()`: one round trip, one transaction.
+ *
+ * @throws when SQLite cannot carry a statement out at all: no such table, too many variables. Nothing was written, and
+ *   sending it again would not help.
+ */
 export async function sendBatch<const Statements extends readonly BatchItem<"sqlite">[]>(
   db: DrizzleD1Database,
   statements: Statements,
@@ -24,13 +32,28 @@ export async function sendBatch<const Statements extends readonly BatchItem<"sql
     const results = await db.batch(statements as unknown as [BatchItem<"sqlite">]);
     return { kind: "done", results: results as unknown as BatchResponse<Statements> };
   } catch (error) {
+    if (BUG.test(driverMessage(error))) throw error;
     return classifyD1Failure(error);
+  }
+}
+
+/** Sends again while the answer is lost. A claim knows its own row and the fence stops a second commit. */
+export async function untilDefinite<Sent extends { kind: string }>(
+  { sleep }: { sleep: (ms: number) => Promise<void> },
+  send: () => Promise<Sent>,
+): Promise<Sent> {
+  for (let tries = 1; ; tries++) {
+    const sent = await send();
+    if (sent.kind !== "ambiguous" || tries === MAX_SENDS) return sent;
+    await sleep(RESEND_PAUSE_MS * tries);
   }
 }
 
 // `D1_ERROR: CHECK constraint failed: NAME: SQLITE_CONSTRAINT (extended: …)`; a trigger's RAISE has its message alone.
 const CONSTRAINT =
   /^(?:D1_ERROR: )?(?:(?:CHECK|UNIQUE|NOT NULL|FOREIGN KEY) constraint failed(?:: )?)?(.*?)(?:: )?SQLITE_CONSTRAINT/;
+// Not the database's state but the statement is at fault.
+const BUG = /SQLITE_(?:ERROR|TOOBIG|MISMATCH|RANGE)\b/;
 // https://developers.cloudflare.com/d1/observability/debug-d1/ lists these as refused before they run.
 const OVERLOADED = /too many requests queued|requests queued for too long/i;
 

@@ -27,6 +27,8 @@ interface Scope {
   db: Database;
   principal: string;
   key: string;
+  /** What of the body identifies the request. All of its bytes, unless given. */
+  identifyingBody?: Uint8Array | undefined;
   requestId: string;
   settings: ExecuteSettings & SweepSettings & { fingerprintMode: FingerprintMode };
 }
@@ -48,7 +50,7 @@ export function idempotency<E extends Env>(service: Service<E>) {
   const sweepAfterRequest = requestSweeper(service);
 
   return function idempotent<Route extends RouteShape, const Reads extends readonly Read[]>(
-    mutation: Mutation<Route, Reads>,
+    mutation: Mutation<Route, Reads> | ((c: Context<E>) => Mutation<Route, Reads>),
   ) {
     // The route's own types describe what is read and answered here; Hono cannot infer them through a stored response.
     // oxlint-disable-next-line typescript/no-explicit-any
@@ -58,7 +60,7 @@ export function idempotency<E extends Env>(service: Service<E>) {
       const trace: Trace = { phases: {}, runs: 0, isFencedOut: false };
       const work = executeMutation(service, c, {
         scope,
-        mutation,
+        mutation: typeof mutation === "function" ? mutation(c) : mutation,
         trace,
         waitMs: waitSeconds * 1000,
       });
@@ -96,12 +98,12 @@ async function executeMutation<
   const { scope, mutation, trace, waitMs } = request;
   const { db, principal, key, requestId, settings } = scope;
   const [body, params] = [c.req.valid("json"), c.req.valid("param")];
-  const input = { db, principal, body, params } as ReadContext<Route>;
+  const input = { db, principal, key, body, params } as ReadContext<Route>;
   const fingerprint = await fingerprintRequest({
     method: c.req.method,
     pathAndQuery: pathAndQueryOf(c.req.url),
     headers: c.req.raw.headers,
-    body: new Uint8Array(await c.req.arrayBuffer()),
+    body: scope.identifyingBody ?? new Uint8Array(await c.req.arrayBuffer()),
     mode: settings.fingerprintMode,
   });
   return execute({

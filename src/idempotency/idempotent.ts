@@ -1,25 +1,45 @@
-import { assertNoColumnLost, sendBatch, type D1Failure } from "./batch.ts";
+import { assertNoColumnLost, type D1Failure, sendBatch, untilDefinite } from "./batch.ts";
 import { isHeldBy, leaseLeftMs, responseOf } from "./decide.ts";
 import * as ledger from "./ledger.ts";
 import type { Attempt, Outcome, Ports, ReadRows, Trace } from "./attempt.ts";
-import type { ClaimRequest, Reservation } from "./decide.ts";
-import type { Claim, Commit, Read } from "./ledger.ts";
+import type { Reservation } from "./decide.ts";
+import type { Commit } from "./ledger.ts";
 import type { Decision, Operation } from "./mutation.ts";
 
 // A constraint that said no is explained by fresh reads; one that goes on saying no is a bug.
 const MAX_RUNS = 3;
-// Transient faults of D1 are over within one or two tries; past that the caller is better placed to wait.
-const MAX_SENDS = 3;
-const RESEND_PAUSE_MS = 25;
 // Waiters look often at first, since most operations end within a few round trips, then once a half second. Ten seconds
 // of that are some twenty-five looks; the bound is there for a clock that stands still.
 const FIRST_POLL_MS = 50;
 const SLOWEST_POLL_MS = 500;
 const MAX_POLLS = 60;
 
-/** Claims the key, runs the mutation, commits: the only control flow there is. */
+/**
+ * Claims the key, runs the mutation, commits: the only control flow there is. With `Prefer: wait` it begins again until
+ * the other attempt has an outcome, or has left the claim to be taken.
+ */
 export async function execute(attempt: Attempt): Promise<Outcome> {
-  const claimed = await claimOrWait(attempt);
+  const { ports, waitMs } = attempt;
+  // The ids stay the same when a claim is sent again, so that it recognises its own row.
+  const ids = { operationId: ports.newId(), owner: ports.newId() };
+  const deadline = ports.now() + waitMs;
+  for (let poll = 1; ; poll++) {
+    const outcome = await executeOnce(attempt, ids);
+    const leftMs = deadline - ports.now();
+    if (outcome.kind !== "in_progress" || leftMs <= 0 || poll === MAX_POLLS) return outcome;
+    await ports.sleep(Math.min(leftMs, SLOWEST_POLL_MS, FIRST_POLL_MS * poll));
+  }
+}
+
+async function executeOnce(
+  attempt: Attempt,
+  ids: { operationId: string; owner: string },
+): Promise<Outcome> {
+  const { db, ports, settings, principal, key, fingerprint, method, path } = attempt;
+  const request = { principal, key, fingerprint, method, path, ...ids, ...settings };
+  const claimed = await timed(attempt, "claim", () =>
+    untilDefinite(ports, () => ledger.claim(db, { ...request, now: ports.now() }, attempt.reads())),
+  );
   switch (claimed.kind) {
     case "won":
       return perform(attempt, claimed.reservation, claimed.reads);
@@ -32,33 +52,9 @@ export async function execute(attempt: Attempt): Promise<Outcome> {
     case "overloaded":
     case "ambiguous":
       attempt.trace.error = claimed.error;
+      // It may have landed all the same, and nobody would be executing under it.
+      await letGo(attempt, () => ledger.disown(db, request));
       return { kind: "unavailable" };
-  }
-}
-
-/** With `Prefer: wait`, claims again until the other attempt has an outcome, or has left the claim to be taken. */
-async function claimOrWait(attempt: Attempt): Promise<Claim<readonly Read[]>> {
-  const { db, ports, settings, principal, key, fingerprint, method, path } = attempt;
-  // The ids stay the same when a claim is sent again, so that it recognises its own row.
-  const ids = { operationId: ports.newId(), owner: ports.newId() };
-  const request = (): ClaimRequest => ({
-    principal,
-    key,
-    fingerprint,
-    method,
-    path,
-    ...ids,
-    ...settings,
-    now: ports.now(),
-  });
-  const deadline = ports.now() + attempt.waitMs;
-  for (let poll = 1; ; poll++) {
-    const claimed = await timed(attempt, "claim", () =>
-      untilDefinite(attempt, () => ledger.claim(db, request(), attempt.reads())),
-    );
-    const leftMs = deadline - ports.now();
-    if (claimed.kind !== "in_progress" || leftMs <= 0 || poll === MAX_POLLS) return claimed;
-    await ports.sleep(Math.min(leftMs, SLOWEST_POLL_MS, FIRST_POLL_MS * poll));
   }
 }
 
@@ -74,7 +70,8 @@ async function perform(
     attempt,
     reservation,
     operation: { id: operationId, generation },
-    hasCheckpointed: false,
+    // What an earlier attempt did before it was taken over is not known here.
+    hasCheckpointed: generation > 1,
   };
   trace.operation = work.operation;
   try {
@@ -99,7 +96,7 @@ interface Work {
   attempt: Attempt;
   reservation: Reservation;
   operation: Operation;
-  /** From the first checkpoint on, an outside call may have happened, so that the claim is never released. */
+  /** From the first checkpoint of any attempt on, an outside call may have happened: the claim is not released then. */
   hasCheckpointed: boolean;
 }
 
@@ -114,7 +111,7 @@ async function runMutation(work: Work, reads: ReadRows): Promise<Decision> {
       now: ports.now(),
       checkpoint: async (writes) => {
         work.hasCheckpointed = true;
-        const sent = await untilDefinite(attempt, () =>
+        const sent = await untilDefinite(ports, () =>
           ledger.checkpoint(db, reservation, { writes, now: ports.now() }),
         );
         return sent.kind === "committed" ? { kind: "held" } : { kind: "interrupted", by: sent };
@@ -129,6 +126,7 @@ async function settle(work: Work, decision: Decision): Promise<Outcome | Constra
   const { attempt, reservation } = work;
   switch (decision.kind) {
     case "outcome_unknown":
+      attempt.trace.error = decision.error;
       return leaveUnknown(work);
     case "interrupted":
       return decision.by.kind === "constraint" ? decision.by : afterFailure(work, decision.by);
@@ -136,7 +134,7 @@ async function settle(work: Work, decision: Decision): Promise<Outcome | Constra
       const { db, ports } = attempt;
       const { response, writes } = withinLimit(attempt, decision);
       const sent = await timed(attempt, "commit", () =>
-        untilDefinite(attempt, () =>
+        untilDefinite(ports, () =>
           ledger.commit(db, reservation, { response, writes, now: ports.now() }),
         ),
       );
@@ -169,17 +167,18 @@ async function afterFailure(
 /** The fence is lost: whatever the row says now is the truth, and the response in hand is not. */
 async function canonicalOutcome(work: Work): Promise<Outcome> {
   const { attempt, reservation } = work;
-  let row;
-  try {
-    row = await ledger.lookUp(attempt.db, reservation);
-  } catch (error) {
-    attempt.trace.error = error;
+  const seen = await untilDefinite(attempt.ports, () => ledger.lookAgain(attempt.db, reservation));
+  if (seen.kind !== "done") {
+    attempt.trace.error = seen.error;
     return leaveUnknown(work);
   }
+  const row = seen.results[0][0];
   // The fence also closes behind our own commit, when its answer was lost and it was sent again.
   const isOurs = row !== undefined && isHeldBy(row, reservation);
   attempt.trace.isFencedOut = !isOurs;
   if (row === undefined) return { kind: "vanished" };
+  // The row was evicted and the key used anew: its answer is nobody else's.
+  if (row.fingerprint !== attempt.fingerprint) return { kind: "reused" };
   if (row.status === "completed") {
     return { kind: isOurs ? "executed" : "replayed", response: responseOf(row) };
   }
@@ -189,24 +188,24 @@ async function canonicalOutcome(work: Work): Promise<Outcome> {
 }
 
 /** Nothing can have happened. */
-async function fail(work: Work): Promise<Outcome> {
-  await letGo(work, ledger.release);
+async function fail({ attempt, reservation }: Work): Promise<Outcome> {
+  await letGo(attempt, () => ledger.release(attempt.db, reservation));
   return { kind: "failed" };
 }
 
 /** Something may have happened: the row stays pending, for the next try to find out. */
-async function leaveUnknown(work: Work): Promise<Outcome> {
-  await letGo(work, ledger.giveUpLease);
+async function leaveUnknown({ attempt, reservation }: Work): Promise<Outcome> {
+  await letGo(attempt, () => ledger.giveUpLease(attempt.db, reservation));
   return { kind: "outcome_unknown" };
 }
 
 /** Ends the attempt early, so that the next one need not wait for the TTL. */
-async function letGo({ attempt, reservation }: Work, end: typeof ledger.release): Promise<void> {
+async function letGo({ trace }: Attempt, end: () => Promise<void>): Promise<void> {
   try {
-    await end(attempt.db, reservation);
+    await end();
   } catch (error) {
     // Not worth failing for: the lease runs out by itself.
-    attempt.trace.error ??= error;
+    trace.error ??= error;
   }
 }
 
@@ -221,19 +220,7 @@ async function readAgain(
 ): Promise<{ kind: "done"; results: ReadRows } | D1Failure> {
   const statements = attempt.reads();
   if (statements.length === 0) return { kind: "done", results: [] };
-  return untilDefinite(attempt, () => sendBatch(attempt.db, statements));
-}
-
-/** Sends again while the answer is lost. A claim knows its own row and the fence stops a second commit. */
-async function untilDefinite<Sent extends { kind: string }>(
-  { ports }: { ports: Ports },
-  send: () => Promise<Sent>,
-): Promise<Sent> {
-  for (let tries = 1; ; tries++) {
-    const sent = await send();
-    if (sent.kind !== "ambiguous" || tries === MAX_SENDS) return sent;
-    await ports.sleep(RESEND_PAUSE_MS * tries);
-  }
+  return untilDefinite(attempt.ports, () => sendBatch(attempt.db, statements));
 }
 
 async function timed<Result>(

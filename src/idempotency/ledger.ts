@@ -1,4 +1,4 @@
-import { and, asc, eq, gte, lt, lte, ne, notExists, or, sql, type SQL } from "drizzle-orm";
+import { and, asc, eq, gt, gte, lt, lte, ne, notExists, or, sql, type SQL } from "drizzle-orm";
 import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
 import type { DrizzleD1Database } from "drizzle-orm/d1";
 
@@ -90,6 +90,19 @@ export async function giveUpLease(db: Database, reservation: Reservation): Promi
   await db.update(idempotencyKeys).set({ updatedAt: 0 }).where(heldBy(reservation));
 }
 
+/** Ends the lease of a claim that was sent and never answered: who owned it is all that is known of it. */
+export async function disown(
+  db: Database,
+  { principal, key, owner }: Pick<Reservation, "principal" | "key" | "owner">,
+): Promise<void> {
+  await db.update(idempotencyKeys).set({ updatedAt: 0 }).where(ownedBy({ principal, key, owner }));
+}
+
+/** The row as it is now, after a commit was refused. */
+export function lookAgain(db: Database, reservation: Reservation) {
+  return sendBatch(db, [selectRow(db, reservation)] as const);
+}
+
 export async function lookUp(
   db: Database,
   { principal, key }: { principal: string; key: string },
@@ -168,7 +181,8 @@ function claimOrTakeOver(db: Database, request: ClaimRequest) {
       setWhere: and(
         eq(idempotencyKeys.fingerprint, fingerprint),
         ne(idempotencyKeys.status, "completed"),
-        noLease(request),
+        // A lease that begins further ahead than it is long comes from a clock that was wrong.
+        or(noLease(request), gt(idempotencyKeys.updatedAt, now + request.pendingTtlMs)),
       ),
     });
 }
@@ -188,11 +202,14 @@ function noLease({ now, pendingTtlMs }: { now: number; pendingTtlMs: number }) {
   );
 }
 
-function heldBy({ principal, key, generation, owner }: Reservation) {
+function heldBy(reservation: Reservation) {
+  return and(ownedBy(reservation), eq(idempotencyKeys.generation, reservation.generation));
+}
+
+function ownedBy({ principal, key, owner }: Pick<Reservation, "principal" | "key" | "owner">) {
   return and(
     eq(idempotencyKeys.principal, principal),
     eq(idempotencyKeys.key, key),
-    eq(idempotencyKeys.generation, generation),
     eq(idempotencyKeys.owner, owner),
     eq(idempotencyKeys.status, "pending"),
   );

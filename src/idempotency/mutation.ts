@@ -18,6 +18,7 @@ export interface Mutation<Route extends RouteShape, Reads extends readonly Read[
 export interface ReadContext<Route extends RouteShape> {
   db: Database;
   principal: string;
+  key: string;
   body: BodyOf<Route>;
   params: ParamsOf<Route>;
 }
@@ -50,7 +51,7 @@ export interface Operation {
 export type Decision =
   | { kind: "decided"; response: StoredResponse; writes: readonly Write[] }
   /** An outside call may have happened. The claim stays pending and the next try continues the operation. */
-  | { kind: "outcome_unknown" }
+  | { kind: "outcome_unknown"; error?: unknown }
   | Interrupted;
 
 export interface Interrupted {

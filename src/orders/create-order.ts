@@ -5,8 +5,9 @@ import { moveStock, productIdIsIn } from "../catalog/move-stock.ts";
 import { products } from "../catalog/schema.ts";
 import type { Database } from "../idempotency/ledger.ts";
 import { mutation } from "../idempotency/mutation.ts";
-import { type ProblemCode, refuse } from "../problem.ts";
-import { keyedRoute } from "../routes.ts";
+import { refuse } from "../problem.ts";
+import { type ProblemCode } from "../problems.ts";
+import { Id, keyedRoute } from "../routes.ts";
 import { created, text } from "../wire.ts";
 import { Order, type OrderItemRow, orderToWire } from "./order.ts";
 import { orderItems, orders } from "./schema.ts";
@@ -17,7 +18,7 @@ const MAX_QUANTITY = 1_000_000;
 const CreateOrderRequest = z
   .strictObject({
     items: z
-      .array(z.strictObject({ product_id: text(64), quantity: z.int().min(1).max(MAX_QUANTITY) }))
+      .array(z.strictObject({ product_id: Id, quantity: z.int().min(1).max(MAX_QUANTITY) }))
       .min(1)
       .max(MAX_ITEMS)
       .describe("Lines of one product are summed."),

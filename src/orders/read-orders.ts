@@ -1,8 +1,10 @@
-import { z } from "@hono/zod-openapi";
+import { type RouteHandler, z } from "@hono/zod-openapi";
 import { and, asc, desc, eq, inArray, lt } from "drizzle-orm";
 
 import type { Database } from "../idempotency/ledger.ts";
-import { ById, PageQuery, pageOf, readRoute } from "../routes.ts";
+import { orNotFound } from "../problem-answers.ts";
+import { ById, pageFrom, pageOf, PageQuery, readRoute } from "../routes.ts";
+import type { AppEnv } from "../scope.ts";
 import { Order, orderToWire } from "./order.ts";
 import { ORDER_STATUSES, orderItems, orders } from "./schema.ts";
 
@@ -15,18 +17,15 @@ export const listOrdersRoute = readRoute({
   wire: pageOf(Order),
 });
 
-export async function listOrders(
-  db: Database,
-  principal: string,
-  query: z.output<typeof OrdersQuery>,
-) {
-  const { limit, starting_after: before, status } = query;
+export const listOrders: RouteHandler<typeof listOrdersRoute, AppEnv> = async (c) => {
+  const { db, principal } = c.var;
+  const { limit, starting_after: before, status } = c.req.valid("query");
   const isWanted = and(
     eq(orders.accountId, principal),
     status === undefined ? undefined : eq(orders.status, status),
     before === undefined ? undefined : lt(orders.id, before),
   );
-  const page = db
+  const orderRows = db
     .select()
     .from(orders)
     .where(isWanted)
@@ -39,7 +38,7 @@ export async function listOrders(
     .orderBy(desc(orders.id))
     .limit(limit);
   const [found, items] = await db.batch([
-    page,
+    orderRows,
     db
       .select()
       .from(orderItems)
@@ -47,11 +46,9 @@ export async function listOrders(
       .orderBy(asc(orderItems.orderId), asc(orderItems.position)),
   ]);
   const itemsOf = Map.groupBy(items, (item) => item.orderId);
-  return {
-    data: found.slice(0, limit).map((order) => orderToWire(order, itemsOf.get(order.id) ?? [])),
-    has_more: found.length > limit,
-  };
-}
+  const page = found.map((order) => orderToWire(order, itemsOf.get(order.id) ?? []));
+  return c.json(pageFrom(page, limit), 200);
+};
 
 export const getOrderRoute = readRoute({
   path: "/orders/{id}",
@@ -60,10 +57,12 @@ export const getOrderRoute = readRoute({
   wire: Order,
 });
 
-export async function getOrder(db: Database, principal: string, id: string) {
+export const getOrder: RouteHandler<typeof getOrderRoute, AppEnv> = async (c) => {
+  const { db, principal } = c.var;
+  const { id } = c.req.valid("param");
   const [found, items] = await db.batch([selectOrder(db, principal, id), selectItems(db, id)]);
-  return found.map((order) => orderToWire(order, items))[0];
-}
+  return c.json(orNotFound(found.map((order) => orderToWire(order, items))[0]), 200);
+};
 
 /** The order, if it is this account's. Its items say nothing of the account: use them only when the order is found. */
 export function selectOrder(db: Database, principal: string, id: string) {

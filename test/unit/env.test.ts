@@ -28,6 +28,10 @@ test("with nothing set, every setting has the default that the design gives it",
     providerTimeoutMs: 10_000,
     hasServerTiming: false,
     corsOrigin: "*",
+    stripeSecretKey: undefined,
+    stripeApiBase: undefined,
+    stripeWebhookSecrets: [],
+    sandboxWebhookUrl: undefined,
   });
 });
 
@@ -36,25 +40,35 @@ test("every setting is read from its variable, which is text", () => {
     PENDING_TTL_MS: "2000",
     RETENTION_MS: "60000",
     SWEEP_BATCH_SIZE: "7",
-    RESPONSE_LIMIT_BYTES: "1024",
+    RESPONSE_LIMIT_BYTES: "4096",
     BODY_LIMIT_BYTES: "2048",
     IDEMPOTENCY_FINGERPRINT: "canonical-json",
     IDEMPOTENCY_REUSE_STATUS: "409",
     PROVIDER_TIMEOUT_MS: "1000",
     SERVER_TIMING: "on",
     CORS_ORIGIN: "https://shop.example",
+    ADMIN_TOKEN: "sixteen-characters",
+    STRIPE_SECRET_KEY: "rk_live_abc123",
+    STRIPE_API_BASE: "http://127.0.0.1:12111",
+    STRIPE_WEBHOOK_SECRETS: "whsec_new, whsec_old",
+    SANDBOX_WEBHOOK_URL: "https://shop.example/webhooks/stripe",
   };
   expect(configOf(env)).toEqual({
     pendingTtlMs: 2_000,
     retentionMs: 60_000,
     sweepBatchSize: 7,
-    responseLimitBytes: 1_024,
+    responseLimitBytes: 4_096,
     bodyLimitBytes: 2_048,
     fingerprintMode: "canonical-json",
     reuseStatus: 409,
     providerTimeoutMs: 1_000,
     hasServerTiming: true,
     corsOrigin: "https://shop.example",
+    adminToken: "sixteen-characters",
+    stripeSecretKey: "rk_live_abc123",
+    stripeApiBase: "http://127.0.0.1:12111",
+    stripeWebhookSecrets: ["whsec_new", "whsec_old"],
+    sandboxWebhookUrl: "https://shop.example/webhooks/stripe",
   });
 });
 
@@ -79,7 +93,7 @@ test.each([
   ["IDEMPOTENCY_FINGERPRINT", ["", "RAW", "canonical"]],
   ["IDEMPOTENCY_REUSE_STATUS", ["", "400", "200", "four"]],
   ["SERVER_TIMING", ["", "true", "ON"]],
-  ["CORS_ORIGIN", [""]],
+  ["CORS_ORIGIN", ["", "nonsense", "https://shop.example/", "shop.example"]],
 ])("%s is one of the values it names", (name, wrongs) => {
   for (const wrong of wrongs) {
     expect(settingsOf({ [name]: wrong }), `${name}=${wrong}`).toEqual([name]);
@@ -98,8 +112,14 @@ test("every wrong setting is reported at once", () => {
     PROVIDER_TIMEOUT_MS: "x",
     SERVER_TIMING: "maybe",
     CORS_ORIGIN: "",
+    ADMIN_TOKEN: "short",
+    STRIPE_SECRET_KEY: "pk_test_public",
+    STRIPE_API_BASE: "stripe.test",
+    STRIPE_WEBHOOK_SECRETS: "",
+    SANDBOX_WEBHOOK_URL: "/webhooks/stripe",
   };
-  expect(settingsOf(env).toSorted()).toEqual(Object.keys(env).toSorted());
+  const settings = settingsOf(env).map((setting) => setting.replace(/\.\d+$/, ""));
+  expect(settings.toSorted()).toEqual(Object.keys(env).toSorted());
 });
 
 test("wrong fields and wrong relations are reported together", () => {
@@ -125,11 +145,56 @@ test("a lease outlives the longest handler: the provider's timeout and a margin"
   expect(settingsOf({ PROVIDER_TIMEOUT_MS: "30000" })).toEqual(["PENDING_TTL_MS"]);
 });
 
-test("a claim does not expire while it is held", () => {
-  expect(problemsOf({ RETENTION_MS: "30000" })).toEqual([
-    "RETENTION_MS: must exceed PENDING_TTL_MS: a claim must not expire while it is held.",
+test("a key outlasts its answer", () => {
+  expect(problemsOf({ RETENTION_MS: "59999" })).toEqual([
+    "RETENTION_MS: must be at least twice PENDING_TTL_MS: the window counts from the claim, and must outlast the answer.",
   ]);
-  expect(problemsOf({ RETENTION_MS: "30001" })).toEqual([]);
+  expect(problemsOf({ RETENTION_MS: "60000" })).toEqual([]);
+});
+
+test.each([
+  ["STRIPE_SECRET_KEY", ["", "pk_test_abc", "whsec_abc", "sk_test_a b"]],
+  ["SANDBOX_WEBHOOK_URL", ["", "/webhooks", "shop.example", "ftp://shop.example/"]],
+])("%s is refused when it cannot be one, and is not repeated in the message", (name, wrongs) => {
+  const others = { STRIPE_WEBHOOK_SECRETS: "whsec_a" };
+  for (const wrong of wrongs) {
+    const problems = problemsOf({ ...others, [name]: wrong });
+    expect(problems, `${name}=${wrong}`).toHaveLength(1);
+    expect(problems[0]).toMatch(new RegExp(`^${name}: must be `));
+    expect(problems[0]).not.toContain(wrong || "sk_test_abc");
+  }
+});
+
+test("Stripe's API is at a protocol, host and port, and only a real key goes there", () => {
+  const key = { STRIPE_SECRET_KEY: "sk_test_abc" };
+  for (const wrong of [
+    "",
+    "api.test",
+    "ftp://api.test",
+    "https://api.test/v1",
+    "https://u:p@api.test",
+    "https://api.test?a=1",
+    "http://a:b:c",
+  ]) {
+    expect(settingsOf({ ...key, STRIPE_API_BASE: wrong }), wrong).toContain("STRIPE_API_BASE");
+  }
+  expect(problemsOf({ ...key, STRIPE_API_BASE: "https://api.test/" })).toEqual([]);
+  expect(problemsOf({ STRIPE_API_BASE: "https://api.test" })).toEqual([
+    "STRIPE_API_BASE: needs STRIPE_SECRET_KEY: without it payments go to the sandbox, not to this address.",
+  ]);
+});
+
+test("webhooks are signed, so the sandbox sends none without a secret", () => {
+  const url = { SANDBOX_WEBHOOK_URL: "http://127.0.0.1:8787/webhooks/stripe" };
+  expect(problemsOf(url)).toEqual([
+    "SANDBOX_WEBHOOK_URL: needs STRIPE_WEBHOOK_SECRETS: an event that is not signed is refused.",
+  ]);
+  expect(problemsOf({ ...url, STRIPE_WEBHOOK_SECRETS: "whsec_a" })).toEqual([]);
+  for (const wrong of ["", "whsec_a,", "whsec_a,,whsec_b", "whsec a", "a,b,c,d,e"]) {
+    expect(problemsOf({ STRIPE_WEBHOOK_SECRETS: wrong }).join(), wrong).toContain(
+      "STRIPE_WEBHOOK_SECRETS",
+    );
+  }
 });
 
 test("a relation says nothing while one of its settings is not even a number", () => {

@@ -108,3 +108,16 @@ test("whatever is sent, the wait is a whole number from 0 to 10", () => {
     { numRuns: 1000 },
   );
 });
+
+test("a header with a quote that is never closed is read in linear time", () => {
+  // Ten times the length may take ten times as long, and not a hundred times.
+  const timeOf = (repeats: number) => {
+    const header = `"${'\\"'.repeat(repeats)}`;
+    const start = performance.now();
+    for (let i = 0; i < 20; i++) preferredWaitSeconds(header);
+    return performance.now() - start;
+  };
+  timeOf(3_000);
+
+  expect(timeOf(30_000) / timeOf(3_000)).toBeLessThan(40);
+});

@@ -4,13 +4,8 @@ import { afterEach, expect, test, vi } from "vitest";
 
 import { describeError, log } from "../../src/log.ts";
 import { problemIndex, problemPage } from "../../src/problem-pages.ts";
-import {
-  problemBody,
-  type ProblemCode,
-  PROBLEMS,
-  refuse,
-  storedProblem,
-} from "../../src/problem.ts";
+import { problemBody, refuse, storedProblem } from "../../src/problem.ts";
+import { type ProblemCode, PROBLEMS } from "../../src/problems.ts";
 
 const requestId = "req_1";
 const codes = Object.keys(PROBLEMS) as ProblemCode[];

@@ -13,7 +13,7 @@ test("wrong fields are named by JSON Pointer, all at once", async () => {
 
   const answer = await post(
     "/orders",
-    { items: [item("p", 0), { product_id: 7 }], reference: "", extra: 1 },
+    { items: [item("prod_1", 0), { product_id: 7 }], reference: "", extra: 1 },
     "k",
   );
 

@@ -55,15 +55,40 @@ export function delayed() {
   };
 }
 
-/** The real D1, whose next messages meet the given faults, in order; all later ones pass. */
-export function faultyD1() {
+/** Lets every message wait a little, before it is sent and after, as a seed has it. */
+export function jitter(random: () => number): Fault {
+  const pause = () => new Promise((resolve) => setTimeout(resolve, Math.floor(random() * 4)));
+  return async (send) => {
+    await pause();
+    const result = await send();
+    await pause();
+    return result;
+  };
+}
+
+/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/**
+ * The real D1, whose next messages meet the given faults, in order; all later ones pass, or meet `always`.
+ */
+export function faultyD1({ always = passes }: { always?: Fault } = {}) {
   const script: Fault[] = [];
-  const sent: { rowsWritten: number; statements: number }[] = [];
+  const sent: { rowsRead: number; rowsWritten: number; statements: number }[] = [];
   const DB = interceptD1(env.DB, async (send) => {
-    const result = await (script.shift() ?? passes)(send);
+    const result = await (script.shift() ?? always)(send);
     const results = (Array.isArray(result) ? result : [result]) as Partial<D1Result>[];
     const rowsWritten = results.reduce((sum, { meta }) => sum + (meta?.rows_written ?? 0), 0);
-    sent.push({ rowsWritten, statements: results.length });
+    const rowsRead = results.reduce((sum, { meta }) => sum + (meta?.rows_read ?? 0), 0);
+    sent.push({ rowsRead, rowsWritten, statements: results.length });
     return result;
   });
   return {

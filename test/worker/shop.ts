@@ -29,22 +29,31 @@ export class TestClock {
   sleep = async (ms: number) => this.advance(ms);
 }
 
-const realPorts: Ports = {
+export const realPorts: Ports = {
   now: Date.now,
   newId: uuidv7,
   sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 
+/** Settings that stand in no file. */
+interface Secrets {
+  ADMIN_TOKEN?: string;
+  STRIPE_SECRET_KEY?: string;
+  STRIPE_API_BASE?: string;
+  STRIPE_WEBHOOK_SECRETS?: string;
+}
+
 interface Setup {
   /** Another door to the same shop: another isolate, or a database that fails. */
   account?: Account;
-  bindings?: Partial<Env>;
+  bindings?: Partial<Env> & Secrets;
   ports?: Partial<Ports>;
   /** Adds routes of the test's own, through the same ledger. */
   mount?: (app: ReturnType<typeof createApp>, idempotent: Idempotent) => void;
 }
 
 type Idempotent = ReturnType<typeof idempotency<AppEnv>>;
+export type Shop = Awaited<ReturnType<typeof openShop>>;
 export type Account = Awaited<ReturnType<typeof createAccount>>;
 
 /** The real app on the real D1, unless a binding is replaced, seen by a fresh account, unless one is given. */

@@ -1,0 +1,1 @@
+CREATE INDEX `products_account` ON `products` (`account_id`,`id`);
