@@ -26,7 +26,7 @@ export default defineConfig({
           name: "worker",
           include: ["test/worker/**/*.test.ts"],
           setupFiles: ["test/worker/setup.ts"],
-          testTimeout: 60_000,
+          testTimeout: 120_000,
         },
       },
     ],
