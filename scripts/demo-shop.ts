@@ -13,8 +13,14 @@ export const GLOBEX = {
 };
 export type Account = typeof ACME;
 
+const OPERATOR = { apiKey: "demo-operator-token" };
+
 /** A lease short enough to be waited for. The provider's limit has to stay below it. */
-export const DEMO_SETTINGS = { PENDING_TTL_MS: "2000", PROVIDER_TIMEOUT_MS: "1000" };
+export const DEMO_SETTINGS = {
+  PENDING_TTL_MS: "2000",
+  PROVIDER_TIMEOUT_MS: "1000",
+  ADMIN_TOKEN: OPERATOR.apiKey,
+};
 
 /** How often a sender tries before it gives up; a few times are enough even where 200 press on one key. */
 const MAX_TRIES = 50;
@@ -28,8 +34,9 @@ export interface Answer {
   json: Record<string, unknown>;
 }
 
-export interface OrderRequest {
+export interface KeyedRequest {
   account: Account;
+  path: string;
   /** The idempotency key. */
   key: string;
   body: string;
@@ -44,28 +51,28 @@ export function oneOf({ product }: Account, reference: string): string {
 export function openShop(url: string) {
   const keysSent = new Set<string>();
 
-  async function place({ account, key, body }: OrderRequest): Promise<Answer> {
-    keysSent.add(`${account.id} ${key}`);
+  async function post({ account, path, key, body }: KeyedRequest): Promise<Answer> {
+    if (path === "/orders") keysSent.add(`${account.id} ${key}`);
     const headers = {
       authorization: `Bearer ${account.apiKey}`,
       "idempotency-key": key,
       "content-type": "application/json",
     };
-    return answerOf(await fetch(`${url}/orders`, { method: "POST", headers, body }));
+    return answerOf(await fetch(`${url}${path}`, { method: "POST", headers, body }));
   }
 
-  /** Sends the same order under the same key until the answer is final, as every client of this API should. */
-  async function placeUntilFinal(order: OrderRequest): Promise<{ first: Answer; last: Answer }> {
-    const first = await place(order);
+  /** Sends the same request under the same key until the answer is final, as every client of this API should. */
+  async function postUntilFinal(request: KeyedRequest): Promise<{ first: Answer; last: Answer }> {
+    const first = await post(request);
     let last = first;
     for (let tries = 1; tries < MAX_TRIES && last.json["retryable"] === true; tries++) {
       await sleep(Number(last.json["retry_after_ms"] ?? 1000));
-      last = await place(order);
+      last = await post(request);
     }
     return { first, last };
   }
 
-  async function get({ apiKey }: Account, path: string): Promise<Answer> {
+  async function get({ apiKey }: { apiKey: string }, path: string): Promise<Answer> {
     const headers = { authorization: `Bearer ${apiKey}` };
     return answerOf(await fetch(`${url}${path}`, { headers }));
   }
@@ -80,7 +87,16 @@ export function openShop(url: string) {
     return Number((await get(account, `/products/${account.product}`)).json["stock"]);
   }
 
-  return { keysSent, place, placeUntilFinal, get, ordersWith, stockOf };
+  /** Charges that the provider has made for a payment, by the provider's own books. */
+  async function chargesOf(paymentId: string): Promise<number> {
+    const { json } = await get(OPERATOR, "/admin/sandbox/charges?limit=1000");
+    const charges = json["data"] as { paymentId: string; status: string }[];
+    return charges.filter((c) => c.paymentId === paymentId && c.status === "succeeded").length;
+  }
+
+  const audit = () => get(OPERATOR, "/admin/audit");
+
+  return { keysSent, post, postUntilFinal, get, ordersWith, stockOf, chargesOf, audit };
 }
 
 export type Shop = ReturnType<typeof openShop>;

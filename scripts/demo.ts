@@ -1,20 +1,21 @@
-// `npm run demo`: shows on a fresh local service that an order is placed exactly once, whatever its callers do.
+// `npm run demo`: shows on a fresh local service that an order is placed, and paid, exactly once, whatever its callers do.
 // Exit code 0 only if every claim holds.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { type Child, exitCodeOf, startChild, stopAll, untilInterrupted } from "./child-process.ts";
-import type { OwnerMessage } from "./demo-owner.ts";
-import { ACME, DEMO_SETTINGS, GLOBEX, oneOf, openShop, type Shop } from "./demo-shop.ts";
-import { endProgress, holds, progress, type Row, tableOf } from "./demo-table.ts";
+import { exitCodeOf, stopAll, untilInterrupted } from "./child-process.ts";
 import {
-  prepareDatabase,
-  readDatabase,
-  ROOT,
-  startLocalService,
-  WRANGLER_ENV,
-} from "./local-service.ts";
+  auditAll,
+  loseReply,
+  payUnderManyKeys,
+  payUnderOneKey,
+  stallPayment,
+} from "./demo-payments.ts";
+import { ACME, DEMO_SETTINGS, GLOBEX, oneOf, openShop, type Shop } from "./demo-shop.ts";
+import { startOwner } from "./demo-stalled.ts";
+import { endProgress, holds, progress, type Row, tableOf } from "./demo-table.ts";
+import { prepareDatabase, readDatabase, startLocalService } from "./local-service.ts";
 
 const SENDERS = 200;
 const STORM_KEY = "demo-storm";
@@ -43,10 +44,14 @@ async function run(): Promise<number> {
   const rows = await sendAtOnce(shop);
   progress("Sending another order under the same key, and the same key from another account ...");
   rows.push(await reuseKey(shop), await shareKey(shop));
-  progress("Letting the owner of a claim die, and waiting for its lease to end ...");
+  progress("Letting the owner of a claim stall, and waiting for its lease to end ...");
   rows.push(...(await takeOver(shop)));
-  progress("Counting what is in the database ...");
-  rows.push(await countRows(shop));
+  progress("Paying one order 50 times at once, under one key and under 50 ...");
+  rows.push(await payUnderOneKey(shop), await payUnderManyKeys(shop));
+  progress("Letting the owner of a payment stall, and losing the provider's reply to another ...");
+  rows.push(...(await stallPayment(shop, place)), await loseReply(shop));
+  progress("Counting what is in the database and in the provider's books ...");
+  rows.push(await countRows(shop), await auditAll(shop));
 
   endProgress();
   console.log(`\n${tableOf(rows)}\n\n${conclusion(rows)}`);
@@ -54,10 +59,10 @@ async function run(): Promise<number> {
 }
 
 async function sendAtOnce(shop: Shop): Promise<Row[]> {
-  const order = { account: ACME, key: STORM_KEY, body: oneOf(ACME, "storm") };
+  const order = { account: ACME, path: "/orders", key: STORM_KEY, body: oneOf(ACME, "storm") };
   const stockBefore = await shop.stockOf(ACME);
   const answers = await Promise.all(
-    Array.from({ length: SENDERS }, () => shop.placeUntilFinal(order)),
+    Array.from({ length: SENDERS }, () => shop.postUntilFinal(order)),
   );
   const firsts = answers.map(({ first }) => first);
   const executed = firsts.filter((answer) => answer.status === 201 && !answer.isReplay).length;
@@ -88,8 +93,8 @@ async function sendAtOnce(shop: Shop): Promise<Row[]> {
 }
 
 async function reuseKey(shop: Shop): Promise<Row> {
-  const other = { account: ACME, key: STORM_KEY, body: oneOf(ACME, "reuse") };
-  const { status, json } = await shop.place(other);
+  const other = { account: ACME, path: "/orders", key: STORM_KEY, body: oneOf(ACME, "reuse") };
+  const { status, json } = await shop.post(other);
   const orders = await shop.ordersWith(ACME, "reuse");
   return {
     claim: "The same key with another body is refused",
@@ -100,9 +105,9 @@ async function reuseKey(shop: Shop): Promise<Row> {
 
 async function shareKey(shop: Shop): Promise<Row> {
   const orders = [ACME, GLOBEX].map((account) => {
-    return { account, key: "demo-shared", body: oneOf(account, "shared") };
+    return { account, path: "/orders", key: "demo-shared", body: oneOf(account, "shared") };
   });
-  const answers = await Promise.all(orders.map((order) => shop.place(order)));
+  const answers = await Promise.all(orders.map((order) => shop.post(order)));
   const counts = await Promise.all(orders.map(({ account }) => shop.ordersWith(account, "shared")));
   const ids = new Set(answers.map(({ json }) => json["id"])).size;
   return {
@@ -113,19 +118,21 @@ async function shareKey(shop: Shop): Promise<Row> {
 }
 
 async function takeOver(shop: Shop): Promise<Row[]> {
-  const order = { account: ACME, key: "demo-takeover", body: oneOf(ACME, "takeover") };
+  const order = {
+    account: ACME,
+    path: "/orders",
+    key: "demo-takeover",
+    body: oneOf(ACME, "takeover"),
+  };
   const stockBefore = await shop.stockOf(ACME);
-  const owner = startOwner(order);
-  await messageFrom(owner, "claimed");
+  const owner = await startOwner(place, order);
 
-  const { first, last } = await shop.placeUntilFinal(order);
+  const { first, last } = await shop.postUntilFinal(order);
   const { json: key } = await shop.get(ACME, `/idempotency-keys/${order.key}`);
 
-  const attempted = messageFrom(owner, "tried_to_commit");
-  owner.process.send("wake up");
-  const { outcome, order: lateOrder } = await attempted;
+  const { outcome, created: lateOrder } = await owner.wakeUp();
   const late = await shop.get(ACME, `/orders/${lateOrder}`);
-  const replay = await shop.place(order);
+  const replay = await shop.post(order);
   const orders = await shop.ordersWith(ACME, "takeover");
   const sold = stockBefore - (await shop.stockOf(ACME));
 
@@ -134,7 +141,7 @@ async function takeOver(shop: Shop): Promise<Row[]> {
   const body = replay.isReplay && replay.bytes === last.bytes ? "same answer" : "another answer";
   return [
     {
-      claim: "An owner dies: a retry is told to wait",
+      claim: "An owner stalls: a retry is told to wait",
       expected: "409 idempotency_key_in_progress, lease left",
       seen: `${first.status} ${String(first.json["error"])}, ${lease}`,
       note: `${leaseLeftMs} ms`,
@@ -145,7 +152,7 @@ async function takeOver(shop: Shop): Promise<Row[]> {
       seen: `${last.status}, ${last.isReplay ? "a replay" : "not a replay"}, generation ${String(key["generation"])}`,
     },
     {
-      claim: "The dead owner wakes up and cannot commit",
+      claim: "The stalled owner goes on and cannot commit",
       expected: "fence_lost, its order 404, same answer",
       seen: `${outcome}, its order ${late.status}, ${body}`,
     },
@@ -176,28 +183,9 @@ async function countRows({ keysSent }: Shop): Promise<Row> {
   };
 }
 
-function startOwner({ key, body }: { key: string; body: string }): Child {
-  const args = [place.persistTo, key, body];
-  const env = { ...WRANGLER_ENV, TMPDIR: place.tmpDir };
-  return startChild(join(import.meta.dirname, "demo-owner.ts"), args, { cwd: ROOT, env });
-}
-
-/** @throws with what the owner printed, if it ends without having said it. */
-function messageFrom<Kind extends OwnerMessage["kind"]>(owner: Child, kind: Kind) {
-  const said = new Promise<Extract<OwnerMessage, { kind: Kind }>>((resolve) => {
-    owner.process.on("message", (message: OwnerMessage) => {
-      if (message.kind === kind) resolve(message as Extract<OwnerMessage, { kind: Kind }>);
-    });
-  });
-  const ended = owner.ended.then((exitCode) => {
-    throw new Error(`The owner ended with exit code ${exitCode}:\n\n${owner.output().trim()}`);
-  });
-  return Promise.race([said, ended]);
-}
-
 function conclusion(rows: readonly Row[]): string {
   const failed = rows.filter((row) => !holds(row)).length;
   return failed === 0
-    ? `All ${rows.length} claims hold: duplicates at once, a reused key and an owner who died cannot place an order twice, or lose one.`
+    ? `All ${rows.length} claims hold: duplicates at once, a reused key, an owner who stalls and a reply that is lost neither buy nor charge twice.`
     : `${failed} of ${rows.length} claims do not hold: this service does not act exactly once.`;
 }

@@ -27,7 +27,8 @@ async function run(argv: string[]): Promise<number> {
   await requireFree(ip, port);
   console.log("Preparing the database and the demo accounts ...");
   await prepareDatabase({ persistTo });
-  const vars = { SERVER_TIMING: "on" };
+  // Public, as the demo accounts' keys are: this service listens on this machine only.
+  const vars = { SERVER_TIMING: "on", ADMIN_TOKEN: "local-operator-token" };
   const service = await startLocalService({ ip, port, persistTo, vars, args: rest });
   console.log(welcome(service.url));
   passOn(service);

@@ -12,12 +12,19 @@ import { idempotency } from "./idempotency/handler.ts";
 import { keyStatusRoute, readKeyStatus } from "./key-status.ts";
 import { ledgerService } from "./ledger-service.ts";
 import { logRequests } from "./log.ts";
+import { auditRoute, readAudit } from "./operator/audit.ts";
 import { openApiDocument, securitySchemes } from "./openapi.ts";
-import { healthRoute } from "./operator/health.ts";
+import { health, healthRoute } from "./operator/health.ts";
+import * as books from "./operator/provider-books.ts";
 import { cancelOrder } from "./orders/cancel-order.ts";
 import { createOrder } from "./orders/create-order.ts";
 import * as orders from "./orders/read-orders.ts";
-import { answerError, methodRefused, orNotFound, refuseInvalid } from "./problem-answers.ts";
+import { payOrder, payOrderRoute } from "./payments/pay-order.ts";
+import { providerOf } from "./payments/provider.ts";
+import * as payments from "./payments/read-payments.ts";
+import { refundPayment, refundPaymentRoute } from "./payments/refund-payment.ts";
+import { settleEvent, webhookRoute } from "./payments/webhook.ts";
+import { answerError, methodRefused, refuseInvalid } from "./problem-answers.ts";
 import { problemIndex, problemPage } from "./problem-pages.ts";
 import { problemResponse } from "./problem.ts";
 import { type AppEnv, openScope } from "./scope.ts";
@@ -45,35 +52,36 @@ export function createApp(ports: Ports) {
   securitySchemes(app.openAPIRegistry);
 
   return app
-    .openapi(healthRoute, (c) => c.json({ status: "ok" as const }, 200))
-    .openapi(keyStatusRoute, async (c) =>
-      c.json(
-        orNotFound(await readKeyStatus(c.var.db, c.var.principal, c.req.valid("param").key)),
-        200,
-      ),
-    )
+    .openapi(healthRoute, health)
+    .openapi(keyStatusRoute, readKeyStatus)
 
-    .openapi(catalog.listProductsRoute, async (c) =>
-      c.json(await catalog.listProducts(c.var.db, c.var.principal, c.req.valid("query")), 200),
-    )
-    .openapi(catalog.getProductRoute, async (c) =>
-      c.json(
-        orNotFound(await catalog.getProduct(c.var.db, c.var.principal, c.req.valid("param").id)),
-        200,
-      ),
-    )
+    .openapi(catalog.listProductsRoute, catalog.listProducts)
+    .openapi(catalog.getProductRoute, catalog.getProduct)
     .openapi(createProduct.route, idempotent(createProduct))
     .openapi(adjustStock.route, idempotent(adjustStock))
 
-    .openapi(orders.listOrdersRoute, async (c) =>
-      c.json(await orders.listOrders(c.var.db, c.var.principal, c.req.valid("query")), 200),
-    )
-    .openapi(orders.getOrderRoute, async (c) =>
-      c.json(
-        orNotFound(await orders.getOrder(c.var.db, c.var.principal, c.req.valid("param").id)),
-        200,
-      ),
-    )
+    .openapi(orders.listOrdersRoute, orders.listOrders)
+    .openapi(orders.getOrderRoute, orders.getOrder)
     .openapi(createOrder.route, idempotent(createOrder))
-    .openapi(cancelOrder.route, idempotent(cancelOrder));
+    .openapi(cancelOrder.route, idempotent(cancelOrder))
+
+    .openapi(payments.listPaymentsRoute, payments.listPayments)
+    .openapi(payments.getPaymentRoute, payments.getPayment)
+    .openapi(
+      payOrderRoute,
+      idempotent((c) => payOrder(providerOf(c))),
+    )
+    .openapi(
+      refundPaymentRoute,
+      idempotent((c) => refundPayment(providerOf(c))),
+    )
+    .openapi(
+      webhookRoute,
+      idempotent((c) => settleEvent(providerOf(c))),
+    )
+
+    .openapi(auditRoute, readAudit)
+    .openapi(books.unsettledRoute, books.listUnsettled)
+    .openapi(books.chargesRoute, books.listCharges)
+    .openapi(books.callsRoute, books.listCalls);
 }

@@ -5,7 +5,11 @@ import { uuidv7 } from "uuidv7";
 import { createApp } from "./app.ts";
 import { configOf } from "./env.ts";
 import { sweepUntilCaughtUp } from "./idempotency/sweep.ts";
-import { log } from "./log.ts";
+import { describeError, log } from "./log.ts";
+import { providerOf } from "./payments/provider.ts";
+import { reconcile } from "./payments/reconcile.ts";
+
+export { StripeSandbox } from "./payments/sandbox/sandbox.ts";
 
 // Read once before anything is served: with a wrong setting the Worker does not start, and a deploy is refused.
 configOf(env);
@@ -22,8 +26,19 @@ export default {
   fetch: app.fetch,
 
   async scheduled(_event, bindings) {
-    const { pendingTtlMs } = configOf(bindings);
-    const report = await sweepUntilCaughtUp(drizzle(bindings.DB), { ...ports, pendingTtlMs });
-    log("info", { event: "cron_sweep", ...report });
+    const db = drizzle(bindings.DB);
+    const config = configOf(bindings);
+    const provider = providerOf({ env: bindings, var: { config } });
+    await job("reconcile", () => reconcile({ db, ports, settings: config, provider }));
+    await job("cron_sweep", () => sweepUntilCaughtUp(db, { ...ports, ...config }));
   },
 } satisfies ExportedHandler<Env>;
+
+/** One job's failure does not keep the next one from its work. */
+async function job(event: string, work: () => Promise<object>): Promise<void> {
+  try {
+    log("info", { event, ...(await work()) });
+  } catch (error) {
+    log("error", { event, error: describeError(error) });
+  }
+}

@@ -2,6 +2,7 @@ import { eq } from "drizzle-orm";
 
 import { moveStock } from "../catalog/move-stock.ts";
 import { mutation } from "../idempotency/mutation.ts";
+import { selectPaymentsOf } from "../payments/read-payments.ts";
 import { refuse } from "../problem.ts";
 import { ById, keyedRoute } from "../routes.ts";
 import { ok } from "../wire.ts";
@@ -22,19 +23,24 @@ export const cancelOrder = mutation(cancelOrderRoute, {
   reads: ({ db, principal, params }) => [
     selectOrder(db, principal, params.id),
     selectItems(db, params.id),
+    selectPaymentsOf(db, params.id),
   ],
-  run: ({ db, params, reads: [found, items], now, requestId }) => {
+  run: ({ db, params, reads: [found, items, payments], now, requestId }) => {
     const order = found[0];
     if (order === undefined) return refuse(requestId, "not_found");
     if (order.status !== "pending") {
       return refuse(requestId, "order_not_cancellable", { order_status: order.status });
+    }
+    if (payments.some(({ status }) => status === "processing")) {
+      const detail = "Somebody is paying for the order: cancel it once the payment has failed.";
+      return refuse(requestId, "order_not_cancellable", { detail, order_status: order.status });
     }
     const cancelled = { ...order, status: "cancelled" as const };
     return {
       kind: "decided",
       response: ok(orderToWire(cancelled, items)),
       writes: [
-        // Should another key have changed the status meanwhile, the transition trigger aborts the whole batch.
+        // Should another key have cancelled or begun to pay it meanwhile, a trigger aborts the whole batch.
         db
           .update(orders)
           .set({ status: "cancelled", updatedAt: now })

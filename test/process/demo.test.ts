@@ -20,14 +20,20 @@ test.concurrent("the demo proves every claim, says so by its exit code and leave
     "It left one order, stock down once",
     "The same key with another body is refused",
     "The same key from two accounts is two keys",
-    "An owner dies: a retry is told to wait",
+    "An owner stalls: a retry is told to wait",
     "Once the lease has ended, a retry takes over",
-    "The dead owner wakes up and cannot commit",
+    "The stalled owner goes on and cannot commit",
     "Both together left one order, stock down once",
+    "50 payments of one order at once, under one key",
+    "50 payments of one order at once, under 50 keys",
+    "The owner of a payment stalls: a retry takes over",
+    "The stalled owner holds a success and cannot commit",
+    "The provider charges, and its reply is lost",
     "In the database: keys sent = keys completed = orders",
+    "The audit of the database and the provider's books",
   ]);
   expect(rows.filter((row) => !row.endsWith("  ok"))).toEqual([]);
-  expect(output.trimEnd().split("\n").at(-1)).toContain("All 10 claims hold");
+  expect(output.trimEnd().split("\n").at(-1)).toContain("All 16 claims hold");
   // Not a terminal, so no codes for one.
   expect(run.child.stdout()).not.toContain("\u001B");
   expect(code).toBe(0);

@@ -1,0 +1,165 @@
+import { type RouteHandler, z } from "@hono/zod-openapi";
+import { sql, type SQL } from "drizzle-orm";
+
+import type { Database } from "../idempotency/ledger.ts";
+import { booksOf } from "../payments/provider.ts";
+import type { StripeSandbox } from "../payments/sandbox/sandbox.ts";
+import type { AppEnv } from "../scope.ts";
+import { operatorRoute } from "./operator.ts";
+
+/** Most offenders that a check names. */
+const MAX_IDS = 10;
+/** Charges per page of the provider's books, and the most pages that are read. */
+const PAGE_SIZE = 1_000;
+const MAX_PAGES = 100;
+
+const Check = z.object({
+  name: z.string(),
+  claim: z.string().describe("What must hold."),
+  violations: z.int(),
+  ids: z.array(z.string()).describe(`Up to ${MAX_IDS} offenders.`),
+});
+
+export const auditRoute = operatorRoute({
+  path: "/admin/audit",
+  summary: "Check every guarantee that the database and the provider can show",
+  wire: z.object({ ok: z.boolean(), checks: z.array(Check) }).openapi("Audit"),
+});
+
+export const readAudit: RouteHandler<typeof auditRoute, AppEnv> = async (c) => {
+  const { db, config, now } = c.var;
+  return c.json(await audit(db, booksOf(c), { now: now(), retentionMs: config.retentionMs }), 200);
+};
+
+interface Invariant {
+  name: string;
+  claim: string;
+  /** The ids of the offenders, in a column `id`. */
+  offenders: SQL;
+}
+
+const ACTIVE_ORDERS = sql`(SELECT * FROM orders WHERE status <> 'cancelled')`;
+
+const invariants = (now: number, retentionMs: number): Invariant[] => [
+  {
+    name: "effect_without_key",
+    claim: "Every order inside the retention window has its completed key",
+    offenders: sql`SELECT id FROM orders WHERE created_at > ${now - retentionMs}
+      AND id NOT IN (SELECT 'ord_' || operation_id FROM idempotency_keys WHERE status = 'completed')`,
+  },
+  {
+    name: "key_without_effect",
+    claim: "Every completed key that answered 201 to POST /orders has its order",
+    offenders: sql`SELECT operation_id AS id FROM idempotency_keys
+      WHERE request_path = '/orders' AND response_status = 201 AND 'ord_' || operation_id NOT IN (SELECT id FROM orders)`,
+  },
+  {
+    name: "one_key_per_operation",
+    claim: "No two keys share an operation",
+    offenders: sql`SELECT operation_id AS id FROM idempotency_keys GROUP BY operation_id HAVING count(*) > 1`,
+  },
+  {
+    name: "fence_is_empty",
+    claim: "No row ever passed the fence's constraint",
+    offenders: sql`SELECT 'fence' AS id FROM idempotency_fence`,
+  },
+  {
+    name: "stock_not_negative",
+    claim: "No stock is below zero",
+    offenders: sql`SELECT id FROM products WHERE stock < 0`,
+  },
+  {
+    name: "stock_adds_up",
+    claim: "Stock on the books = stock left + reserved and sold",
+    offenders: sql`SELECT p.id FROM products p
+      WHERE (SELECT coalesce(sum(delta), 0) FROM stock_adjustments WHERE product_id = p.id)
+        <> p.stock + (SELECT coalesce(sum(i.quantity), 0) FROM order_items i
+          JOIN ${ACTIVE_ORDERS} o ON o.id = i.order_id WHERE i.product_id = p.id)`,
+  },
+  {
+    name: "order_paid_once",
+    claim: "No order has two payments that succeeded",
+    offenders: sql`SELECT order_id AS id FROM payments WHERE status = 'succeeded' GROUP BY order_id HAVING count(*) > 1`,
+  },
+  {
+    name: "captured_is_paid",
+    claim: "An order is paid exactly if a payment of its total succeeded",
+    offenders: sql`SELECT o.id FROM orders o LEFT JOIN payments p ON p.order_id = o.id AND p.status = 'succeeded'
+      WHERE (o.status IN ('paid', 'partially_refunded', 'refunded')) <> (p.id IS NOT NULL) OR p.amount <> o.total`,
+  },
+  {
+    name: "refunds_add_up",
+    claim: "A payment's refunded amount is the sum of its refunds, and at most what was captured",
+    offenders: sql`SELECT p.id FROM payments p WHERE p.refunded_amount > p.amount OR p.refunded_amount <>
+      (SELECT coalesce(sum(amount), 0) FROM refunds WHERE payment_id = p.id AND status <> 'failed')`,
+  },
+];
+
+/**
+ * Runs every check. Reads whole tables: for a quiet hour, or after a test.
+ *
+ * @param sandbox The provider's books; null with a real provider, whose books are not ours to read at this length.
+ */
+export async function audit(
+  db: Database,
+  sandbox: DurableObjectStub<StripeSandbox> | null,
+  { now, retentionMs }: { now: number; retentionMs: number },
+) {
+  const checks = [];
+  for (const { name, claim, offenders } of invariants(now, retentionMs)) {
+    const rows = await db.all<{ id: string }>(offenders);
+    checks.push(
+      result(
+        name,
+        claim,
+        rows.map(({ id }) => id),
+      ),
+    );
+  }
+  if (sandbox !== null) checks.push(...(await auditCharges(db, sandbox)));
+  return { ok: checks.every(({ violations }) => violations === 0), checks };
+}
+
+async function auditCharges(db: Database, sandbox: DurableObjectStub<StripeSandbox>) {
+  const succeeded = await db.all<{ id: string }>(
+    sql`SELECT id FROM payments WHERE status = 'succeeded'`,
+  );
+  const known = await db.all<{ id: string }>(sql`SELECT id FROM payments WHERE status <> 'failed'`);
+  const [captured, ours] = [succeeded, known].map((rows) => new Set(rows.map(({ id }) => id)));
+  const charged = await chargedPayments(sandbox);
+  return [
+    result(
+      "one_charge_per_payment",
+      "The provider has charged no payment twice",
+      await sandbox.chargedTwice({ limit: MAX_IDS }),
+    ),
+    result(
+      "no_charge_without_payment",
+      "Every charge at the provider belongs to a payment that succeeded or is being processed",
+      [...charged].filter((id) => !ours!.has(id)),
+    ),
+    result(
+      "no_payment_without_charge",
+      "Every payment that succeeded was charged at the provider",
+      [...captured!].filter((id) => !charged.has(id)),
+    ),
+  ];
+}
+
+async function chargedPayments(sandbox: DurableObjectStub<StripeSandbox>): Promise<Set<string>> {
+  const ids = new Set<string>();
+  let before: number | undefined;
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const charges = await sandbox.charges({ limit: PAGE_SIZE, before });
+    for (const { id, paymentId, status } of charges) {
+      if (status === "succeeded") ids.add(paymentId ?? id);
+    }
+    before = charges.at(-1)?.seq;
+    if (charges.length < PAGE_SIZE) break;
+  }
+  return ids;
+}
+
+function result(name: string, claim: string, offenders: string[]) {
+  return { name, claim, violations: offenders.length, ids: offenders.slice(0, MAX_IDS) };
+}

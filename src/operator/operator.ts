@@ -1,0 +1,35 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { createMiddleware } from "hono/factory";
+import { timingSafeEqual } from "hono/utils/buffer";
+
+import { problemResponse } from "../problem.ts";
+import type { AppEnv } from "../scope.ts";
+
+/** Operator routes take ADMIN_TOKEN, and are not there at all where none is set. */
+const operatorOnly = createMiddleware<AppEnv>(async (c, next) => {
+  const { adminToken } = c.var.config;
+  if (adminToken === undefined) return problemResponse(c, "not_found");
+  const given = c.req.header("authorization") ?? "";
+  if (!(await timingSafeEqual(given, `Bearer ${adminToken}`))) {
+    return problemResponse(c, "unauthorized", { headers: { "www-authenticate": "Bearer" } });
+  }
+  await next();
+});
+
+/** Declares a GET for the operator. */
+export function operatorRoute<
+  const Path extends string,
+  Wire extends z.ZodType,
+  const Query extends z.ZodObject = z.ZodObject<{}>,
+>(route: { path: Path; summary: string; wire: Wire; query?: Query }) {
+  const { path, summary, wire, query } = route;
+  return createRoute({
+    method: "get",
+    path,
+    summary,
+    security: [{ operator: [] }],
+    middleware: [operatorOnly],
+    request: { query: query as Query },
+    responses: { 200: { description: "OK", content: { "application/json": { schema: wire } } } },
+  });
+}

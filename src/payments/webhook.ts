@@ -1,0 +1,159 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { and, eq } from "drizzle-orm";
+import { createMiddleware } from "hono/factory";
+import { Stripe } from "stripe";
+
+import type { Write } from "../idempotency/ledger.ts";
+import { mutation, type RunContext } from "../idempotency/mutation.ts";
+import { problemResponse } from "../problem.ts";
+import { readBody } from "../request-body.ts";
+import type { AppEnv } from "../scope.ts";
+import { ok } from "../wire.ts";
+import type { Provider } from "./charge.ts";
+import { payments, type PaymentRow, refunds, type RefundRow } from "./schema.ts";
+import { settleCharged, settleDeclined, settleRefunded } from "./settle.ts";
+
+/** Oldest signature that is accepted, seconds: what Stripe's own libraries take. A replay of an older one is refused. */
+const TOLERANCE_SECONDS = 300;
+
+/**
+ * Checks the signature over the raw body, against each secret in turn so that they can be rotated, and names the event as
+ * the idempotency key: Stripe sends an event again until it hears 2xx.
+ */
+const verifiedEvent = createMiddleware<AppEnv>(async (c, next) => {
+  const signature = c.req.header("stripe-signature") ?? "";
+  const payload = await c.req.text();
+  const event = await verify(payload, signature, c.var.config.stripeWebhookSecrets);
+  if (event === undefined) return problemResponse(c, "webhook_signature_invalid");
+  c.set("principal", "webhook:stripe");
+  c.set("idempotencyKey", event.id);
+  // A second sending differs in what it says of the sending (`pending_webhooks`): the event is what counts.
+  const { id, type, data } = event;
+  c.set("identifyingBody", new TextEncoder().encode(JSON.stringify({ id, type, data })));
+  await next();
+});
+
+const webhook = new Stripe("sk_none").webhooks;
+
+async function verify(payload: string, signature: string, secrets: readonly string[]) {
+  const crypto = Stripe.createSubtleCryptoProvider();
+  for (const secret of secrets) {
+    try {
+      return await webhook.constructEventAsync(
+        payload,
+        signature,
+        secret,
+        TOLERANCE_SECONDS,
+        crypto,
+      );
+    } catch {
+      // Another secret may fit.
+    }
+  }
+  return undefined;
+}
+
+const Event = z
+  .looseObject({
+    id: z.string(),
+    type: z.string(),
+    data: z.object({
+      object: z.looseObject({
+        id: z.string(),
+        metadata: z.record(z.string(), z.string()).nullish(),
+        amount_received: z.int().optional(),
+        last_payment_error: z
+          .looseObject({ code: z.string().optional(), decline_code: z.string().optional() })
+          .nullish(),
+      }),
+    }),
+  })
+  .openapi("StripeEvent");
+
+export const webhookRoute = createRoute({
+  method: "post",
+  path: "/webhooks/stripe",
+  summary: "Take an event from the payment provider",
+  middleware: [readBody, verifiedEvent],
+  request: { body: { content: { "application/json": { schema: Event } }, required: true } },
+  responses: {
+    200: {
+      description: "Taken",
+      content: { "application/json": { schema: z.object({ received: z.literal(true) }) } },
+    },
+  },
+});
+
+type Context = RunContext<typeof webhookRoute, []>;
+
+/** Settles what is still being processed. What is settled stays as it is, in whatever order events arrive. */
+export const settleEvent = (provider: Provider) =>
+  mutation(webhookRoute, {
+    reads: ({ db, body }) => {
+      const id = body.data.object.metadata?.["payment_id"] ?? "";
+      return [
+        db.select().from(payments).where(eq(payments.id, id)),
+        db
+          .select()
+          .from(refunds)
+          .where(and(eq(refunds.paymentId, id), eq(refunds.status, "processing"))),
+      ];
+    },
+    run: async (context) => {
+      const [[payment], hanging] = context.reads;
+      // An event about a payment that is not ours, or of a kind that settles nothing, is taken and left alone.
+      const writes =
+        payment === undefined ? [] : await settlementOf(context, provider, payment, hanging);
+      return { kind: "decided", response: ok({ received: true }), writes };
+    },
+  });
+
+async function settlementOf(
+  { db, body, now }: Pick<Context, "db" | "body" | "now">,
+  provider: Provider,
+  payment: PaymentRow,
+  hanging: RefundRow[],
+): Promise<Write[]> {
+  const { object } = body.data;
+  switch (body.type) {
+    case "payment_intent.succeeded":
+      if (payment.status !== "processing") return [];
+      if (object.amount_received !== payment.amount) {
+        throw new Error(`bug: ${payment.id} was charged ${object.amount_received}`);
+      }
+      return settleCharged(db, payment, { providerId: object.id, now });
+    case "payment_intent.payment_failed": {
+      if (payment.status !== "processing") return [];
+      const error = object.last_payment_error;
+      const code = error?.decline_code ?? error?.code ?? "card_declined";
+      return settleDeclined(db, payment, { providerId: object.id, code, now });
+    }
+    case "charge.refunded": {
+      if (hanging.length === 0) return [];
+      const given = await refundsGiven(provider, payment);
+      return hanging.flatMap((refund) => {
+        const providerId = given.get(refund.id);
+        if (providerId === undefined) return [];
+        return settleRefunded(db, { refund, payment }, { providerId, now });
+      });
+    }
+    default:
+      return [];
+  }
+}
+
+/** Most refunds of one payment that are looked at: more than anybody makes. */
+const MAX_REFUNDS = 100;
+
+/** Our ids of the refunds that the provider has carried out: the event itself names the charge only. */
+async function refundsGiven({ stripe, timeoutMs }: Provider, payment: PaymentRow) {
+  const { data } = await stripe.refunds.list(
+    { payment_intent: payment.providerPaymentId!, limit: MAX_REFUNDS },
+    { timeout: timeoutMs },
+  );
+  return new Map(
+    data
+      .filter(({ status }) => status === "succeeded")
+      .map(({ id, metadata }) => [metadata?.["refund_id"] ?? "", id]),
+  );
+}

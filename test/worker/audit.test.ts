@@ -1,0 +1,150 @@
+import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
+import { expect, test } from "vitest";
+
+import { audit } from "../../src/operator/audit.ts";
+import { brokenGuarantees, pay, placeOrder } from "./payments.ts";
+import { openShop, shelve, sql } from "./shop.ts";
+import { stripe } from "./stripe-sandbox.ts";
+
+// Goal: an audit that cannot fail proves nothing. Each check is shown a database, or a provider, in which its guarantee
+// is broken, and must name the offender.
+
+const NOW = Date.now();
+const RETENTION_MS = 86_400_000;
+
+async function broken(name: string): Promise<string[]> {
+  const found = (await brokenGuarantees(NOW)).find((line) => line.startsWith(`${name}: `));
+  return found === undefined ? [] : found.slice(name.length + 2).split(", ");
+}
+
+test("a shop that was used as it should be passes every check", async () => {
+  const shop = await openShop();
+  const order = await placeOrder(shop);
+  const paid = await pay(shop, order, "pay");
+  await shop.post(`/payments/${String(paid.json["id"])}/refunds`, { amount: 1 }, "refund");
+  await pay(shop, await placeOrder(shop), "declined", "pm_card_chargeDeclined");
+  await shop.post(`/orders/${await placeOrder(shop)}/cancel`, undefined, "cancel");
+
+  const { ok, checks } = await audit(drizzle(env.DB), env.SANDBOX.getByName("stripe"), {
+    now: NOW,
+    retentionMs: RETENTION_MS,
+  });
+
+  expect(checks.filter(({ violations }) => violations > 0)).toEqual([]);
+  expect(ok).toBe(true);
+  expect(checks).toHaveLength(12);
+});
+
+/** Breaks a guarantee, sees it named, and mends it for the next test. */
+async function breaking(
+  name: string,
+  { by, undo, offender }: { by: D1PreparedStatement; undo: D1PreparedStatement; offender: string },
+) {
+  const before = await broken(name);
+  await by.run();
+  const during = await broken(name);
+  await undo.run();
+
+  expect(before).toEqual([]);
+  expect(during).toEqual([offender]);
+  expect(await broken(name)).toEqual([]);
+}
+
+test("an order without its key, and a key without its order, are named", async () => {
+  const shop = await openShop();
+  const order = await placeOrder(shop);
+  const operation = order.slice("ord_".length);
+  const rename = (from: string, to: string) =>
+    sql`UPDATE idempotency_keys SET operation_id = ${to} WHERE operation_id = ${from}`;
+
+  await breaking("effect_without_key", {
+    by: rename(operation, "another"),
+    undo: rename("another", operation),
+    offender: order,
+  });
+  await breaking("key_without_effect", {
+    by: rename(operation, "another"),
+    undo: rename("another", operation),
+    offender: "another",
+  });
+});
+
+test("two keys of one operation are named", async () => {
+  const shop = await openShop();
+  const [one, other] = [await placeOrder(shop), await placeOrder(shop)].map((id) => id.slice(4));
+
+  await breaking("one_key_per_operation", {
+    by: sql`UPDATE idempotency_keys SET operation_id = ${one} WHERE operation_id = ${other}`,
+    undo: sql`UPDATE idempotency_keys SET operation_id = ${other}
+      WHERE operation_id = ${one} AND response_body LIKE ${`%${other}%`}`,
+    offender: one!,
+  });
+});
+
+test("stock that does not add up is named", async () => {
+  const shop = await openShop();
+  const product = await shelve(shop.account.id);
+
+  await breaking("stock_adds_up", {
+    by: sql`UPDATE products SET stock = stock + 1 WHERE id = ${product}`,
+    undo: sql`UPDATE products SET stock = stock - 1 WHERE id = ${product}`,
+    offender: product,
+  });
+});
+
+test("an order whose payment is not its total is named", async () => {
+  const shop = await openShop();
+  const order = await placeOrder(shop);
+  await pay(shop, order, "k");
+
+  await breaking("captured_is_paid", {
+    by: sql`UPDATE orders SET total = total + 1 WHERE id = ${order}`,
+    undo: sql`UPDATE orders SET total = total - 1 WHERE id = ${order}`,
+    offender: order,
+  });
+});
+
+test("refunds that do not add up are named", async () => {
+  const shop = await openShop();
+  const payment = String((await pay(shop, await placeOrder(shop), "k")).json["id"]);
+
+  await breaking("refunds_add_up", {
+    by: sql`UPDATE payments SET refunded_amount = 1 WHERE id = ${payment}`,
+    undo: sql`UPDATE payments SET refunded_amount = 0 WHERE id = ${payment}`,
+    offender: payment,
+  });
+});
+
+test("a payment that nobody charged is named", async () => {
+  const shop = await openShop();
+  const payment = String((await pay(shop, await placeOrder(shop), "k")).json["id"]);
+  const away = `${payment}_away`;
+
+  await breaking("no_payment_without_charge", {
+    by: sql`UPDATE payments SET id = ${away} WHERE id = ${payment}`,
+    undo: sql`UPDATE payments SET id = ${payment} WHERE id = ${away}`,
+    offender: away,
+  });
+});
+
+test("a charge without a payment, and a second charge of one, are named", async () => {
+  const charge = (key: string) =>
+    stripe.paymentIntents.create(
+      {
+        amount: 5,
+        currency: "eur",
+        payment_method: "pm_card_visa",
+        confirm: true,
+        metadata: { payment_id: "pay_of_nobody" },
+      },
+      { idempotencyKey: key },
+    );
+  await charge("one");
+  const once = [await broken("no_charge_without_payment"), await broken("one_charge_per_payment")];
+  await charge("two");
+  const twice = await broken("one_charge_per_payment");
+
+  expect(once).toEqual([["pay_of_nobody"], []]);
+  expect(twice).toEqual(["pay_of_nobody"]);
+});

@@ -1,0 +1,211 @@
+import { expect, test } from "vitest";
+
+import { faultyD1, passes } from "./faulty-d1.ts";
+import {
+  brokenGuarantees,
+  chargesOf,
+  deliver,
+  eventsAbout,
+  faultyProvider,
+  pay,
+  paymentsOf,
+  placeOrder,
+  reconcileNow,
+  SECRETS,
+  statusOf,
+} from "./payments.ts";
+import { ledgerRow, openShop, TestClock } from "./shop.ts";
+
+// Goal: wherever the owner of a payment dies, and whoever comes after it, the end is one charge at the provider, one
+// payment, an order that is paid once, and one response for the key. A crash is a message that is never sent, or whose
+// answer never comes: nothing after it happens.
+
+const PENDING_TTL_MS = 30_000;
+
+const reached = () => Promise.withResolvers<void>();
+
+/** Never sent. */
+const diesBefore = (there: ReturnType<typeof reached>) => () => {
+  there.resolve();
+  return new Promise<never>(() => undefined);
+};
+
+/** Carried out, and then nothing. */
+const diesAfter =
+  (there: ReturnType<typeof reached>) =>
+  async (send: () => Promise<unknown>): Promise<never> => {
+    await send();
+    there.resolve();
+    return new Promise<never>(() => undefined);
+  };
+
+type Provider = ReturnType<typeof faultyProvider>;
+type D1 = ReturnType<typeof faultyD1>;
+type Crash = (there: ReturnType<typeof reached>, d1: D1, provider: Provider) => void;
+
+const crashes: Record<string, Crash> = {
+  "after the claim": (there, d1) => d1.next(passes, diesBefore(there)),
+  "after the checkpoint": (there, _, provider) => provider.next(diesBefore(there)),
+  "after the provider charged": (there, d1, provider) => {
+    provider.next(diesAfter(there));
+    d1.next(passes, passes);
+  },
+  "before the commit": (there, d1) => d1.next(passes, passes, diesBefore(there)),
+  "after the commit": (there, d1) => d1.next(passes, passes, diesAfter(there)),
+};
+
+async function crashed(crash: Crash) {
+  const clock = new TestClock();
+  const [d1, provider] = [faultyD1(), faultyProvider()];
+  const bindings = { ...SECRETS, DB: d1.DB, SANDBOX: provider.SANDBOX };
+  const dying = await openShop({ bindings, ports: clock });
+  const { account } = dying;
+  const shop = await openShop({ account, bindings: SECRETS, ports: clock });
+  const order = await placeOrder(shop);
+  const there = reached();
+  crash(there, d1, provider);
+  void pay(dying, order, "k");
+  await there.promise;
+  return { clock, shop, order, account };
+}
+
+type World = Awaited<ReturnType<typeof crashed>>;
+
+/** Brings the payment to its end, and answers how often it was told to wait. */
+const followUps: Record<string, (world: World) => Promise<void>> = {
+  "a retry": async ({ clock, shop, order }) => {
+    const early = await pay(shop, order, "k");
+    expect([201, 409]).toContain(early.status);
+    clock.advance(PENDING_TTL_MS);
+    await pay(shop, order, "k");
+  },
+  "a takeover": async ({ clock, shop, order }) => {
+    clock.advance(PENDING_TTL_MS);
+    await pay(shop, order, "k");
+  },
+  "the reconciler alone": async ({ clock }) => {
+    clock.advance(2 * PENDING_TTL_MS + 1);
+    await reconcileNow(clock);
+  },
+  "a webhook": async ({ shop, order }) => {
+    for (const { id } of await paymentsOf(order)) {
+      for (const event of await eventsAbout(id)) await deliver(shop, event);
+    }
+  },
+};
+
+const matrix = Object.keys(crashes).flatMap((crash) =>
+  Object.keys(followUps).map((followUp) => [crash, followUp] as const),
+);
+
+test.each(matrix)(
+  "an owner that dies %s, then %s: one charge, one response",
+  async (crash, next) => {
+    const world = await crashed(crashes[crash]!);
+    const { clock, shop, order, account } = world;
+
+    await followUps[next]!(world);
+    const settledBy = await statusOf(order);
+    clock.advance(PENDING_TTL_MS);
+    const late = await pay(shop, order, "k");
+    const replay = await pay(shop, order, "k");
+
+    // Before the checkpoint there is nothing that anybody but the caller could finish; before the charge, nothing to hear.
+    const isLeftToTheCaller =
+      (crash === "after the claim" && ["the reconciler alone", "a webhook"].includes(next)) ||
+      (crash === "after the checkpoint" && next === "a webhook");
+    expect(settledBy).toBe(isLeftToTheCaller ? "pending" : "paid");
+    expect(late.status).toBe(201);
+    expect(replay.body).toBe(late.body);
+    expect(await ledgerRow(account.id, "k")).toMatchObject({
+      status: "completed",
+      response_body: late.body,
+    });
+    expect(await paymentsOf(order)).toEqual([
+      expect.objectContaining({ id: late.json["id"], status: "succeeded" }),
+    ]);
+    expect(await chargesOf(order)).toHaveLength(1);
+    expect(await statusOf(order)).toBe("paid");
+    expect(await brokenGuarantees(Date.now())).toEqual([]);
+  },
+);
+
+test("what the reconciler finishes is replayed to a late retry", async () => {
+  const { clock, shop, order, account } = await crashed(crashes["before the commit"]!);
+  clock.advance(2 * PENDING_TTL_MS + 1);
+
+  const report = await reconcileNow(clock);
+  const row = await ledgerRow(account.id, "k");
+  const late = await pay(shop, order, "k");
+
+  const [payment] = await paymentsOf(order);
+  expect(report.settled).toContain(payment!.id);
+  expect(row).toMatchObject({ status: "completed", generation: 2 });
+  expect(late.headers.get("idempotent-replayed")).toBe("true");
+  expect(late.body).toBe(row!.response_body);
+});
+
+test("the reconciler leaves alone what may still have its owner", async () => {
+  const { clock, order } = await crashed(crashes["before the commit"]!);
+  clock.advance(2 * PENDING_TTL_MS);
+
+  const report = await reconcileNow(clock);
+
+  const [payment] = await paymentsOf(order);
+  expect(payment!.status).toBe("processing");
+  expect([...report.settled, ...report.unsettled]).not.toContain(payment!.id);
+  clock.advance(1);
+  await reconcileNow(clock);
+});
+
+test("the reconciler finishes declines and refunds, too", async () => {
+  const clock = new TestClock();
+  const shop = await openShop({ ports: clock });
+  const [declined, refunded] = [await placeOrder(shop), await placeOrder(shop)];
+  const provider = faultyProvider();
+  const dying = await openShop({
+    account: shop.account,
+    ports: clock,
+    bindings: { SANDBOX: provider.SANDBOX },
+  });
+  const paid = await pay(shop, refunded, "pay", "pm_card_visa");
+  const [first, second] = [reached(), reached()];
+  provider.next(diesBefore(first), diesBefore(second));
+  void pay(dying, declined, "declined", "pm_card_chargeDeclined");
+  await first.promise;
+  void dying.post(`/payments/${String(paid.json["id"])}/refunds`, { amount: 400 }, "refund");
+  await second.promise;
+  clock.advance(2 * PENDING_TTL_MS + 1);
+
+  await reconcileNow(clock);
+
+  const replays = [
+    await pay(shop, declined, "declined", "pm_card_chargeDeclined"),
+    await shop.post(`/payments/${String(paid.json["id"])}/refunds`, { amount: 400 }, "refund"),
+  ];
+  expect(replays.map(({ status }) => status)).toEqual([402, 201]);
+  expect(replays.map(({ headers }) => headers.get("idempotent-replayed"))).toEqual([
+    "true",
+    "true",
+  ]);
+  expect(await statusOf(declined)).toBe("pending");
+  expect(await statusOf(refunded)).toBe("partially_refunded");
+  expect(await brokenGuarantees(Date.now())).toEqual([]);
+});
+
+test("what the reconciler cannot settle is listed for the operator and does not hold up the others", async () => {
+  const { clock, shop, order, account } = await crashed(crashes["before the commit"]!);
+  clock.advance(2 * PENDING_TTL_MS + 1);
+  const ADMIN_TOKEN = "operator-token-of-the-test";
+  const operator = await openShop({ account, ports: clock, bindings: { ADMIN_TOKEN } });
+  const [payment] = await paymentsOf(order);
+
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  const listed = await operator.send(new Request("http://shop.test/admin/unsettled", { headers }));
+  await reconcileNow(clock);
+  const after = await operator.send(new Request("http://shop.test/admin/unsettled", { headers }));
+
+  expect(listed.body).toContain(payment!.id);
+  expect(after.body).not.toContain(payment!.id);
+  expect((await pay(shop, order, "k")).status).toBe(201);
+});
