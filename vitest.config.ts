@@ -5,6 +5,8 @@ const migrations = await readD1Migrations("drizzle");
 
 export default defineConfig({
   test: {
+    // The default leaves one core idle, and most of a process test is waiting.
+    maxWorkers: 3,
     projects: [
       {
         // Pure code, and the real service as a process of its own.

@@ -65,9 +65,17 @@ async function stallAPayment(): Promise<void> {
   const order = path.split("/")[2]!;
   const request = { ...input, body: JSON.parse(body), params: { id: order } };
   // The provider is a stub here: what it would have been asked, the taker-over asks of the real sandbox.
-  const answer = async () => {
+  const answer = async (_url: unknown, init?: RequestInit) => {
     await stall();
-    return Response.json({ id: "pi_stalled", object: "payment_intent", status: "succeeded" });
+    const asked = new URLSearchParams(String(init!.body));
+    return Response.json({
+      id: "pi_stalled",
+      object: "payment_intent",
+      status: "succeeded",
+      amount: Number(asked.get("amount")),
+      currency: asked.get("currency"),
+      metadata: { payment_id: asked.get("metadata[payment_id]") },
+    });
   };
   const stripe = new Stripe("sk_test_stalled", {
     httpClient: Stripe.createFetchHttpClient(answer),

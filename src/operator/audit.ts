@@ -93,6 +93,14 @@ const invariants = (now: number, retentionMs: number): Invariant[] => [
     offenders: sql`SELECT p.id FROM payments p WHERE p.refunded_amount > p.amount OR p.refunded_amount <>
       (SELECT coalesce(sum(amount), 0) FROM refunds WHERE payment_id = p.id AND status <> 'failed')`,
   },
+  {
+    name: "order_follows_refunds",
+    claim:
+      "An order is refunded, or partially refunded, exactly as its refunds that succeeded add up",
+    offenders: sql`SELECT o.id FROM orders o JOIN payments p ON p.order_id = o.id AND p.status = 'succeeded'
+      WHERE o.status <> (SELECT CASE coalesce(sum(amount), 0) WHEN 0 THEN 'paid' WHEN p.amount THEN 'refunded'
+        ELSE 'partially_refunded' END FROM refunds WHERE payment_id = p.id AND status = 'succeeded')`,
+  },
 ];
 
 /**
@@ -121,12 +129,24 @@ export async function audit(
 }
 
 async function auditCharges(db: Database, sandbox: DurableObjectStub<StripeSandbox>) {
-  const succeeded = await db.all<{ id: string }>(
-    sql`SELECT id FROM payments WHERE status = 'succeeded'`,
-  );
-  const known = await db.all<{ id: string }>(sql`SELECT id FROM payments WHERE status <> 'failed'`);
-  const [captured, ours] = [succeeded, known].map((rows) => new Set(rows.map(({ id }) => id)));
-  const charged = await chargedPayments(sandbox);
+  const idsOf = async (query: SQL) =>
+    new Set((await db.all<{ id: string }>(query)).map(({ id }) => id));
+  // In this order, so that what happens meanwhile is no offence: settled before the books are read, known after.
+  const settled = await idsOf(sql`SELECT id FROM payments WHERE status = 'succeeded'
+    UNION ALL SELECT id FROM refunds WHERE status = 'succeeded'`);
+  const charges = await allOf((page) => sandbox.charges(page));
+  const refunds = await allOf((page) => sandbox.refunds(page));
+  const expected =
+    await idsOf(sql`SELECT id || ' ' || amount AS id FROM payments WHERE status <> 'failed'
+    UNION ALL SELECT id || ' ' || amount FROM refunds WHERE status <> 'failed'`);
+  const moved = [
+    ...charges
+      .filter(({ status }) => status === "succeeded")
+      .map(({ paymentId, id, amount }) => ({ id: paymentId ?? id, amount })),
+    ...refunds.map(({ refundId, id, amount }) => ({ id: refundId ?? id, amount })),
+  ];
+  const movedIds = new Set(moved.map(({ id }) => id));
+  const refundIds = refunds.map(({ refundId, id }) => refundId ?? id);
   return [
     result(
       "one_charge_per_payment",
@@ -134,30 +154,34 @@ async function auditCharges(db: Database, sandbox: DurableObjectStub<StripeSandb
       await sandbox.chargedTwice({ limit: MAX_IDS }),
     ),
     result(
-      "no_charge_without_payment",
-      "Every charge at the provider belongs to a payment that succeeded or is being processed",
-      [...charged].filter((id) => !ours!.has(id)),
+      "one_refund_per_refund",
+      "The provider has given no refund twice",
+      refundIds.filter((id, i) => refundIds.indexOf(id) !== i),
     ),
     result(
-      "no_payment_without_charge",
-      "Every payment that succeeded was charged at the provider",
-      [...captured!].filter((id) => !charged.has(id)),
+      "nothing_moved_unasked",
+      "Every charge and refund at the provider is one of ours, of its amount, that has not failed",
+      moved.filter(({ id, amount }) => !expected.has(`${id} ${amount}`)).map(({ id }) => id),
+    ),
+    result(
+      "nothing_claimed_unmoved",
+      "Every payment and refund that succeeded has moved at the provider",
+      [...settled].filter((id) => !movedIds.has(id)),
     ),
   ];
 }
 
-async function chargedPayments(sandbox: DurableObjectStub<StripeSandbox>): Promise<Set<string>> {
-  const ids = new Set<string>();
-  let before: number | undefined;
+/** @throws when there are more pages than are read: half an audit would be none. */
+async function allOf<Item extends { seq: number }>(
+  read: (page: { limit: number; before: number | undefined }) => Promise<Item[]>,
+): Promise<Item[]> {
+  const items: Item[] = [];
   for (let page = 0; page < MAX_PAGES; page++) {
-    const charges = await sandbox.charges({ limit: PAGE_SIZE, before });
-    for (const { id, paymentId, status } of charges) {
-      if (status === "succeeded") ids.add(paymentId ?? id);
-    }
-    before = charges.at(-1)?.seq;
-    if (charges.length < PAGE_SIZE) break;
+    const found = await read({ limit: PAGE_SIZE, before: items.at(-1)?.seq });
+    items.push(...found);
+    if (found.length < PAGE_SIZE) return items;
   }
-  return ids;
+  throw new Error(`the provider's books have more than ${MAX_PAGES * PAGE_SIZE} records`);
 }
 
 function result(name: string, claim: string, offenders: string[]) {

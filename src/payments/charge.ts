@@ -16,70 +16,129 @@ export type ProviderAnswer =
   | { kind: "unknown"; error: unknown };
 
 /**
+ * How long after its first call a key may be sent again, ms. Stripe forgets keys after 24 hours, and would then charge
+ * anew: what is older is left to webhooks and to the operator.
+ */
+const KEY_WINDOW_MS = 23 * 60 * 60 * 1000;
+/** Longest code that is passed on, characters: it goes into a response that must be stored. */
+const MAX_CODE_LENGTH = 64;
+
+interface Asked {
+  /** Nobody has asked before. Only then does a refusal of the request itself say that nothing was done. */
+  isFirst: boolean;
+  /** Epoch ms. */
+  now: number;
+}
+
+/**
  * Charges a payment. The provider's idempotency key is the payment's id and every parameter comes from its row, so that
  * asking again, by whatever attempt, is the same request and gets the same answer.
  */
-export function charge(provider: Provider, payment: PaymentRow): Promise<ProviderAnswer> {
-  return ask(async () => {
-    const intent = await provider.stripe.paymentIntents.create(
+export function charge(
+  { stripe, timeoutMs }: Provider,
+  payment: PaymentRow,
+  asked: Asked,
+): Promise<ProviderAnswer> {
+  const { id, orderId, amount, paymentMethod, createdAt } = payment;
+  const currency = payment.currency.toLowerCase();
+  return ask({ ...asked, createdAt }, async () => {
+    const intent = await stripe.paymentIntents.create(
       {
-        amount: payment.amount,
-        currency: payment.currency.toLowerCase(),
-        payment_method: payment.paymentMethod,
+        amount,
+        currency,
+        payment_method: paymentMethod,
         automatic_payment_methods: { enabled: true, allow_redirects: "never" },
         confirm: true,
         // Nobody is there to answer a challenge: let it be a decline instead of a payment that waits for ever.
         error_on_requires_action: true,
-        metadata: { payment_id: payment.id, order_id: payment.orderId },
+        metadata: { payment_id: id, order_id: orderId },
       },
-      { idempotencyKey: payment.id, timeout: provider.timeoutMs },
+      { idempotencyKey: id, timeout: timeoutMs },
     );
-    return { id: intent.id, status: intent.status };
+    // Under one key the stored answer comes back, as it was: what has become of it since must be asked for.
+    const current = isFinal(intent)
+      ? intent
+      : await stripe.paymentIntents.retrieve(intent.id, {}, { timeout: timeoutMs });
+    const isOurs =
+      current.object === "payment_intent" &&
+      current.metadata["payment_id"] === id &&
+      current.amount === amount &&
+      current.currency === currency;
+    return { ...current, isOurs };
   });
 }
 
 /** Gives money back, under the refund's id. */
 export function giveBack(
-  provider: Provider,
+  { stripe, timeoutMs }: Provider,
   refund: RefundRow,
-  providerPaymentId: string,
+  { providerPaymentId, ...asked }: Asked & { providerPaymentId: string },
 ): Promise<ProviderAnswer> {
-  return ask(async () => {
-    const given = await provider.stripe.refunds.create(
+  const { id, paymentId, amount, createdAt } = refund;
+  return ask({ ...asked, createdAt }, async () => {
+    const given = await stripe.refunds.create(
       {
         payment_intent: providerPaymentId,
-        amount: refund.amount,
-        metadata: { refund_id: refund.id, payment_id: refund.paymentId },
+        amount,
+        metadata: { refund_id: id, payment_id: paymentId },
       },
-      { idempotencyKey: refund.id, timeout: provider.timeoutMs },
+      { idempotencyKey: id, timeout: timeoutMs },
     );
-    return { id: given.id, status: given.status };
+    const current = isFinal(given)
+      ? given
+      : await stripe.refunds.retrieve(given.id, {}, { timeout: timeoutMs });
+    const isOurs =
+      current.object === "refund" &&
+      current.metadata?.["refund_id"] === id &&
+      current.amount === amount;
+    return { ...current, isOurs };
   });
 }
 
+function isFinal({ status }: { status: string | null }): boolean {
+  return status === "succeeded" || status === "failed" || status === "canceled";
+}
+
 async function ask(
-  call: () => Promise<{ id: string; status: string | null }>,
+  { isFirst, now, createdAt }: Asked & { createdAt: number },
+  call: () => Promise<{ id: string; status: string | null; isOurs: boolean }>,
 ): Promise<ProviderAnswer> {
+  if (now - createdAt > KEY_WINDOW_MS) {
+    return { kind: "unknown", error: new Error("too old to be asked again under its key") };
+  }
   try {
-    const { id, status } = await call();
+    const { id, status, isOurs } = await call();
+    // The client takes whatever is no error for an answer; a proxy's page, or somebody else's intent, is none.
+    if (!isOurs) return { kind: "unknown", error: new Error("the answer is about something else") };
     if (status === "succeeded") return { kind: "succeeded", providerId: id };
-    if (status === "failed" || status === "canceled") {
-      return { kind: "refused", code: status, providerId: id };
-    }
+    if (isFinal({ status })) return { kind: "refused", code: String(status), providerId: id };
     return { kind: "unknown", error: new Error(`the provider left ${id} ${status}`) };
   } catch (error) {
-    return refusalOf(error) ?? { kind: "unknown", error };
+    return refusalOf(error, isFirst) ?? { kind: "unknown", error };
   }
 }
 
-/** A card error and a request that the provider found invalid are its word that nothing was done. All else is not. */
-function refusalOf(error: unknown): ProviderAnswer | undefined {
-  if (error instanceof Stripe.errors.StripeCardError) {
-    const code = error.decline_code ?? error.code ?? "card_declined";
+/**
+ * What the provider refused for good. A card error is its decision about this key. That the request itself was invalid
+ * is decided anew each time, and says nothing of a try before. The class follows the status, so the type is read.
+ */
+function refusalOf(error: unknown, isFirst: boolean): ProviderAnswer | undefined {
+  if (!(error instanceof Stripe.errors.StripeError)) return undefined;
+  const code = (error.decline_code || error.code || error.rawType || "").slice(0, MAX_CODE_LENGTH);
+  if (error.rawType === "card_error") {
     return { kind: "refused", code, providerId: error.payment_intent?.id ?? null };
   }
-  if (error instanceof Stripe.errors.StripeInvalidRequestError) {
-    return { kind: "refused", code: error.code ?? "invalid_request", providerId: null };
-  }
-  return undefined;
+  const isDefinite =
+    error.rawType === "invalid_request_error" && (isFirst || isStored(error)) && !isBusy(error);
+  return isDefinite ? { kind: "refused", code, providerId: null } : undefined;
+}
+
+/** The answer that the first call got, whoever made it. */
+function isStored({ headers }: Stripe.errors.StripeError): boolean {
+  return new Headers(headers).get("idempotent-replayed") === "true";
+}
+
+/** Refused for now, whatever the type says: the same request can succeed later. */
+function isBusy({ statusCode, code }: Stripe.errors.StripeError): boolean {
+  return (statusCode !== 400 && statusCode !== 404) || code === "lock_timeout";
 }

@@ -76,7 +76,7 @@ export const payOrder = (provider: Provider) =>
       ]);
       if (held.kind !== "held") return held;
 
-      const answer = await charge(provider, payment);
+      const answer = await charge(provider, payment, { isFirst: known === undefined, now });
       switch (answer.kind) {
         case "unknown":
           return { kind: "outcome_unknown", error: answer.error };

@@ -1,9 +1,10 @@
 import { and, asc, eq, lt } from "drizzle-orm";
 
 import type { ExecuteSettings, Ports, Trace } from "../idempotency/attempt.ts";
+import { sendBatch } from "../idempotency/batch.ts";
 import { execute } from "../idempotency/idempotent.ts";
 import { type Database, lookUp, type Read, type ReadResults } from "../idempotency/ledger.ts";
-import type { Mutation, RouteShape } from "../idempotency/mutation.ts";
+import type { Decision, Mutation, RouteShape } from "../idempotency/mutation.ts";
 import { storedProblem } from "../problem.ts";
 import type { Provider } from "./charge.ts";
 import { payOrder } from "./pay-order.ts";
@@ -17,7 +18,7 @@ const PATIENCE_IN_TTLS = 2;
 
 export interface ReconcileReport {
   settled: string[];
-  /** What the provider could not say either, or whose key is gone. They are tried again on the next run. */
+  /** What the provider could not say either. They are tried again on a later run. */
   unsettled: string[];
 }
 
@@ -40,20 +41,35 @@ export async function reconcile(reconciler: Reconciler): Promise<ReconcileReport
     limit: BATCH_SIZE,
   });
   const report: ReconcileReport = { settled: [], unsettled: [] };
+  const note = async (hung: PaymentRow | RefundRow, settle: () => Promise<void>) => {
+    const isSettled = await settle().then(
+      () => isSettledNow(db, hung.id),
+      // One that fails does not keep the others waiting.
+      () => false,
+    );
+    report[isSettled ? "settled" : "unsettled"].push(hung.id);
+  };
   for (const payment of hangingPayments) {
     const input = {
       body: { payment_method: payment.paymentMethod },
       params: { id: payment.orderId },
     };
-    const isSettled = await finish(reconciler, payment, payOrder(provider), input);
-    report[isSettled ? "settled" : "unsettled"].push(payment.id);
+    await note(payment, () => finish(reconciler, payment, payOrder(provider), input));
   }
   for (const refund of hangingRefunds) {
     const input = { body: { amount: refund.amount }, params: { id: refund.paymentId } };
-    const isSettled = await finish(reconciler, refund, refundPayment(provider), input);
-    report[isSettled ? "settled" : "unsettled"].push(refund.id);
+    await note(refund, () => finish(reconciler, refund, refundPayment(provider), input));
   }
   return report;
+}
+
+/** Asked of the rows: that its key has an answer does not say that the money has one. */
+async function isSettledNow(db: Database, id: string): Promise<boolean> {
+  const [ofPayment, ofRefund] = await db.batch([
+    db.select({ status: payments.status }).from(payments).where(eq(payments.id, id)),
+    db.select({ status: refunds.status }).from(refunds).where(eq(refunds.id, id)),
+  ]);
+  return [...ofPayment, ...ofRefund].every(({ status }) => status !== "processing");
 }
 
 /** What has been processing since before a time, longest first. */
@@ -76,21 +92,39 @@ export async function hanging(db: Database, { before, limit }: { before: number;
 }
 
 async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
-  { db, ports, settings }: Reconciler,
+  reconciler: Reconciler,
   hung: PaymentRow | RefundRow,
   mutation: Mutation<Route, Reads>,
   { body, params }: { body: unknown; params: unknown },
-): Promise<boolean> {
+): Promise<void> {
+  const { db, ports, settings } = reconciler;
   const principal = hung.accountId;
   const key = hung.idempotencyKey;
-  const row = await lookUp(db, { principal, key });
-  // Without the row of its own operation a claim would begin another one, with another id at the provider.
-  if (row === undefined || !hung.id.endsWith(row.operationId)) return false;
-
-  const input = { db, principal, key, body, params } as Parameters<typeof mutation.reads>[0];
   const requestId = `reconciler-${ports.newId()}`;
+  const input = { db, principal, key, body, params } as Parameters<typeof mutation.reads>[0];
+  const row = await lookUp(db, { principal, key });
+  if (row === undefined || !hung.id.endsWith(row.operationId)) {
+    await finishWithoutKey(
+      reconciler,
+      hung,
+      (reads) =>
+        mutation.run({
+          ...input,
+          reads: reads as ReadResults<Reads>,
+          operation: { id: hung.id.slice(hung.id.indexOf("_") + 1), generation: 1 },
+          now: ports.now(),
+          requestId,
+          checkpoint: async (writes) => {
+            const sent = await sendBatch(db, writes);
+            return sent.kind === "done" ? { kind: "held" } : { kind: "interrupted", by: sent };
+          },
+        }),
+      mutation.reads(input),
+    );
+    return;
+  }
   const trace: Trace = { phases: {}, runs: 0, isFencedOut: false };
-  const outcome = await execute({
+  await execute({
     db,
     ports,
     settings,
@@ -106,5 +140,22 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
     responseTooLarge: () => storedProblem(requestId, "idempotent_response_too_large"),
     trace,
   });
-  return outcome.kind === "executed" || outcome.kind === "replayed";
+}
+
+/**
+ * The key was evicted, or names another operation by now: there is nothing to complete and nobody to fence out but other
+ * reconcilers, and the triggers let only one of them settle. The money must not hang for that.
+ */
+async function finishWithoutKey(
+  { db }: Reconciler,
+  hung: PaymentRow | RefundRow,
+  run: (reads: readonly unknown[]) => Decision | Promise<Decision>,
+  reads: readonly Read[],
+): Promise<void> {
+  const found = await sendBatch(db, reads);
+  if (found.kind !== "done") throw new Error(`${hung.id} could not be read`);
+  const decision = await run(found.results);
+  if (decision.kind === "decided" && decision.writes.length > 0) {
+    await sendBatch(db, decision.writes);
+  }
 }

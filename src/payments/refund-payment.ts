@@ -75,7 +75,11 @@ export const refundPayment = (provider: Provider) =>
       );
       if (held.kind !== "held") return held;
 
-      const answer = await giveBack(provider, refund, payment.providerPaymentId);
+      const answer = await giveBack(provider, refund, {
+        providerPaymentId: payment.providerPaymentId,
+        isFirst: known === undefined,
+        now,
+      });
       switch (answer.kind) {
         case "unknown":
           return { kind: "outcome_unknown", error: answer.error };

@@ -11,7 +11,7 @@ import type { AppEnv } from "../scope.ts";
 import { ok } from "../wire.ts";
 import type { Provider } from "./charge.ts";
 import { payments, type PaymentRow, refunds, type RefundRow } from "./schema.ts";
-import { settleCharged, settleDeclined, settleRefunded } from "./settle.ts";
+import { settleCharged, settleDeclined, settleRefunded, settleRefundRefused } from "./settle.ts";
 
 /** Oldest signature that is accepted, seconds: what Stripe's own libraries take. A replay of an older one is refused. */
 const TOLERANCE_SECONDS = 300;
@@ -53,17 +53,20 @@ async function verify(payload: string, signature: string, secrets: readonly stri
   return undefined;
 }
 
+// Only what is used, and all of it optional: events of every kind arrive here, and must be taken.
 const Event = z
   .looseObject({
     id: z.string(),
     type: z.string(),
     data: z.object({
       object: z.looseObject({
-        id: z.string(),
+        id: z.string().optional(),
         metadata: z.record(z.string(), z.string()).nullish(),
-        amount_received: z.int().optional(),
+        status: z.string().nullish(),
+        amount_received: z.int().nullish(),
+        currency: z.string().nullish(),
         last_payment_error: z
-          .looseObject({ code: z.string().optional(), decline_code: z.string().optional() })
+          .looseObject({ code: z.string().nullish(), decline_code: z.string().nullish() })
           .nullish(),
       }),
     }),
@@ -115,27 +118,45 @@ async function settlementOf(
   hanging: RefundRow[],
 ): Promise<Write[]> {
   const { object } = body.data;
+  const providerId = object.id ?? null;
   switch (body.type) {
-    case "payment_intent.succeeded":
-      if (payment.status !== "processing") return [];
-      if (object.amount_received !== payment.amount) {
-        throw new Error(`bug: ${payment.id} was charged ${object.amount_received}`);
+    case "payment_intent.succeeded": {
+      if (payment.status === "succeeded") return [];
+      const isFull =
+        object.amount_received === payment.amount &&
+        object.currency === payment.currency.toLowerCase();
+      // Not taken, so that it is sent again and seen: money has moved that no book here accounts for.
+      if (!isFull || payment.status === "failed") {
+        throw new Error(`bug: ${payment.id} is ${payment.status}, and was charged all the same`);
       }
-      return settleCharged(db, payment, { providerId: object.id, now });
-    case "payment_intent.payment_failed": {
+      return settleCharged(db, payment, { providerId, now });
+    }
+    case "payment_intent.payment_failed":
+    case "payment_intent.canceled": {
       if (payment.status !== "processing") return [];
       const error = object.last_payment_error;
-      const code = error?.decline_code ?? error?.code ?? "card_declined";
-      return settleDeclined(db, payment, { providerId: object.id, code, now });
+      const code = error?.decline_code || error?.code || "canceled";
+      return settleDeclined(db, payment, { providerId, code, now });
     }
     case "charge.refunded": {
       if (hanging.length === 0) return [];
       const given = await refundsGiven(provider, payment);
       return hanging.flatMap((refund) => {
-        const providerId = given.get(refund.id);
-        if (providerId === undefined) return [];
-        return settleRefunded(db, { refund, payment }, { providerId, now });
+        const id = given.get(refund.id);
+        return id === undefined
+          ? []
+          : settleRefunded(db, { refund, payment }, { providerId: id, now });
       });
+    }
+    case "refund.updated":
+    case "refund.failed": {
+      const refund = hanging.find(({ id }) => id === object.metadata?.["refund_id"]);
+      if (refund === undefined) return [];
+      if (object.status === "succeeded") {
+        return settleRefunded(db, { refund, payment }, { providerId, now });
+      }
+      if (object.status !== "failed" && object.status !== "canceled") return [];
+      return settleRefundRefused(db, refund, { providerId, now, code: object.status });
     }
     default:
       return [];

@@ -33,7 +33,7 @@ test("a shop that was used as it should be passes every check", async () => {
 
   expect(checks.filter(({ violations }) => violations > 0)).toEqual([]);
   expect(ok).toBe(true);
-  expect(checks).toHaveLength(12);
+  expect(checks).toHaveLength(14);
 });
 
 /** Breaks a guarantee, sees it named, and mends it for the next test. */
@@ -105,6 +105,25 @@ test("an order whose payment is not its total is named", async () => {
   });
 });
 
+test("an order whose state does not follow from its refunds is named", async () => {
+  const shop = await openShop();
+  const order = await placeOrder(shop);
+  const payment = String((await pay(shop, order, "k")).json["id"]);
+  await shop.post(`/payments/${payment}/refunds`, { amount: 1 }, "refund");
+  const refund = sql`SELECT id FROM refunds WHERE payment_id = ${payment}`.first<string>("id");
+
+  await breaking("order_follows_refunds", {
+    by: sql`UPDATE refunds SET amount = 1000 WHERE payment_id = ${payment}`,
+    undo: sql`UPDATE refunds SET amount = 1 WHERE payment_id = ${payment}`,
+    offender: order,
+  });
+  await breaking("nothing_moved_unasked", {
+    by: sql`UPDATE refunds SET amount = 2 WHERE payment_id = ${payment}`,
+    undo: sql`UPDATE refunds SET amount = 1 WHERE payment_id = ${payment}`,
+    offender: (await refund)!,
+  });
+});
+
 test("refunds that do not add up are named", async () => {
   const shop = await openShop();
   const payment = String((await pay(shop, await placeOrder(shop), "k")).json["id"]);
@@ -119,9 +138,9 @@ test("refunds that do not add up are named", async () => {
 test("a payment that nobody charged is named", async () => {
   const shop = await openShop();
   const payment = String((await pay(shop, await placeOrder(shop), "k")).json["id"]);
-  const away = `${payment}_away`;
+  const away = `${payment}-away`;
 
-  await breaking("no_payment_without_charge", {
+  await breaking("nothing_claimed_unmoved", {
     by: sql`UPDATE payments SET id = ${away} WHERE id = ${payment}`,
     undo: sql`UPDATE payments SET id = ${payment} WHERE id = ${away}`,
     offender: away,
@@ -141,7 +160,7 @@ test("a charge without a payment, and a second charge of one, are named", async 
       { idempotencyKey: key },
     );
   await charge("one");
-  const once = [await broken("no_charge_without_payment"), await broken("one_charge_per_payment")];
+  const once = [await broken("nothing_moved_unasked"), await broken("one_charge_per_payment")];
   await charge("two");
   const twice = await broken("one_charge_per_payment");
 

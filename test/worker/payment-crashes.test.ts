@@ -14,7 +14,7 @@ import {
   SECRETS,
   statusOf,
 } from "./payments.ts";
-import { ledgerRow, openShop, TestClock } from "./shop.ts";
+import { ledgerRow, openShop, type Shop, shelve, sql, TestClock } from "./shop.ts";
 
 // Goal: wherever the owner of a payment dies, and whoever comes after it, the end is one charge at the provider, one
 // payment, an order that is paid once, and one response for the key. A crash is a message that is never sent, or whose
@@ -93,6 +93,11 @@ const followUps: Record<string, (world: World) => Promise<void>> = {
     }
   },
 };
+
+async function placeOrderUnder({ account, post }: Shop, key: string) {
+  const items = [{ product_id: await shelve(account.id), quantity: 1 }];
+  await post("/orders", { items }, key);
+}
 
 const matrix = Object.keys(crashes).flatMap((crash) =>
   Object.keys(followUps).map((followUp) => [crash, followUp] as const),
@@ -190,6 +195,23 @@ test("the reconciler finishes declines and refunds, too", async () => {
   ]);
   expect(await statusOf(declined)).toBe("pending");
   expect(await statusOf(refunded)).toBe("partially_refunded");
+  expect(await brokenGuarantees(Date.now())).toEqual([]);
+});
+
+test("orphans whose key is gone are settled, and hold up nobody", async () => {
+  const worlds = [];
+  for (let i = 0; i < 3; i++) worlds.push(await crashed(crashes["after the provider charged"]!));
+  const [orphan, reused, healthy] = worlds as [World, World, World];
+  await sql`DELETE FROM idempotency_keys WHERE key = 'k' AND principal IN (${orphan.account.id}, ${reused.account.id})`.run();
+  await placeOrderUnder(reused.shop, "k");
+  const later = Math.max(...worlds.map(({ clock }) => clock.now())) + 2 * PENDING_TTL_MS + 1;
+
+  await reconcileNow({ now: () => later });
+
+  for (const { order } of [orphan, reused, healthy]) {
+    expect(await statusOf(order)).toBe("paid");
+    expect(await chargesOf(order)).toHaveLength(1);
+  }
   expect(await brokenGuarantees(Date.now())).toEqual([]);
 });
 

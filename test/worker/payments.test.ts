@@ -1,16 +1,18 @@
 import { afterEach, expect, test } from "vitest";
 
-import { faultyD1 } from "./faulty-d1.ts";
+import { answerLost, faultyD1 } from "./faulty-d1.ts";
 import {
+  answering,
   brokenGuarantees,
   chargesOf,
   faultyProvider,
   pay,
   paymentsOf,
   placeOrder,
+  reconcileNow,
   statusOf,
 } from "./payments.ts";
-import { ledgerRow, openShop, shelve, sql } from "./shop.ts";
+import { ledgerRow, openShop, shelve, sql, TestClock } from "./shop.ts";
 import { callsUnder, sandbox } from "./stripe-sandbox.ts";
 
 // Whatever a test did, the books of both sides must agree afterwards.
@@ -162,6 +164,70 @@ test("case 22: the provider's key and parameters are the same whatever the attem
 
   expect(calls.map(({ params }) => params)).toEqual([calls[0]!.params, calls[0]!.params]);
   expect(calls.map(({ isReplayed }) => isReplayed)).toEqual([false, true]);
+});
+
+// The first call charged and its answer was lost; this is what the second one is answered.
+test.each([
+  ["400, an error of the API", { error: { type: "api_error" } }, 400],
+  ["404, an address that is not there", { error: { type: "invalid_request_error" } }, 404],
+  ["400, a lock", { error: { type: "invalid_request_error", code: "lock_timeout" } }, 400],
+  ["402, from a proxy", { error: { type: "api_error" } }, 402],
+  ["401", { error: { type: "invalid_request_error" } }, 401],
+  ["409", { error: { type: "idempotency_error" } }, 409],
+  ["429", { error: { type: "rate_limit_error" } }, 429],
+  ["502, a success of nothing", { status: "succeeded" }, 502],
+  ["502, a failure of nothing", { status: "failed" }, 502],
+  [
+    "200, about another intent",
+    { id: "pi_x", object: "payment_intent", status: "succeeded", metadata: {} },
+    200,
+  ],
+])("an answer that says nothing of this payment settles nothing: %s", async (_, body, status) => {
+  const provider = faultyProvider();
+  const shop = await openShop({ bindings: { SANDBOX: provider.SANDBOX } });
+  const order = await placeOrder(shop);
+
+  provider.next(answerLost, answering(body, status));
+  const answers = [await pay(shop, order, "k"), await pay(shop, order, "k")];
+  const between = await paymentsOf(order);
+  const settled = await pay(shop, order, "k");
+
+  expect(answers.map(({ json }) => json["error"])).toEqual(["outcome_unknown", "outcome_unknown"]);
+  expect(between).toEqual([expect.objectContaining({ status: "processing" })]);
+  expect(settled.status).toBe(201);
+  expect(await chargesOf(order)).toHaveLength(1);
+});
+
+test("a card error without a decline code is declined by its code", async () => {
+  const provider = faultyProvider();
+  const shop = await openShop({ bindings: { SANDBOX: provider.SANDBOX } });
+  const order = await placeOrder(shop);
+
+  provider.next(answering({ error: { type: "card_error", code: "incorrect_cvc" } }, 402));
+  const declined = await pay(shop, order, "k");
+
+  expect(declined.json).toMatchObject({ status: 402, decline_code: "incorrect_cvc" });
+});
+
+test("a key that the provider may have forgotten is not sent again", async () => {
+  const clock = new TestClock();
+  const provider = faultyProvider();
+  const bindings = { SANDBOX: provider.SANDBOX, RETENTION_MS: "604800000" };
+  const shop = await openShop({ bindings, ports: clock });
+  const order = await placeOrder(shop);
+  provider.next(answerLost);
+  await pay(shop, order, "k");
+  const asked = provider.calls.length;
+
+  clock.advance(23 * 60 * 60 * 1000 + 1);
+  const late = await pay(shop, order, "k");
+  const report = await reconcileNow({ now: () => clock.now() + 120_000 });
+
+  const [payment] = await paymentsOf(order);
+  expect(late.json).toMatchObject({ status: 503, error: "outcome_unknown" });
+  expect(report.unsettled).toContain(payment!.id);
+  expect([asked, provider.calls.length]).toEqual([1, 1]);
+  expect(await chargesOf(order)).toHaveLength(1);
 });
 
 test("a provider that answers too late is an unknown outcome, and its charge is found again", async () => {

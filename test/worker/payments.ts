@@ -82,6 +82,11 @@ export function faultyProvider({ always = passes }: { always?: Fault } = {}) {
   };
 }
 
+/** Answers in the provider's place. */
+export function answering(body: object, status = 200): Fault {
+  return async <Result>() => Response.json(body, { status }) as Result;
+}
+
 /** A signed event, as the provider sends it. */
 export async function deliver(
   shop: Shop,

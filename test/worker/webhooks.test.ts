@@ -3,8 +3,10 @@ import { afterEach, expect, test } from "vitest";
 import {
   brokenGuarantees,
   chargesOf,
+  answering,
   deliver,
   eventsAbout,
+  faultyProvider,
   pay,
   paymentsOf,
   placeOrder,
@@ -135,13 +137,62 @@ test("an event about somebody else's payment, or of another kind, is taken and c
   expect(answers.map(({ status }) => status)).toEqual([200, 200]);
 });
 
-test("an event whose amount is not the payment's is not taken", async () => {
+test("events of every kind are taken, whatever their object looks like", async () => {
+  const shop = await openShop({ bindings: SECRETS });
+  const error = { code: null, decline_code: null };
+
+  const answers = [
+    await deliver(shop, { id: "evt_3", type: "balance.available", data: { object: {} } }),
+    await deliver(shop, {
+      id: "evt_4",
+      type: "payment_intent.payment_failed",
+      data: { object: { id: "pi_2", metadata: null, last_payment_error: error } },
+    }),
+  ];
+
+  expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+});
+
+test("a refund that is pending at the provider is settled by its event", async () => {
+  const provider = faultyProvider();
+  const shop = await openShop({ bindings: { ...SECRETS, SANDBOX: provider.SANDBOX } });
+  const order = await placeOrder(shop);
+  const payment = String((await pay(shop, order, "pay")).json["id"]);
+  const path = `/payments/${payment}/refunds`;
+  const pending = (id: string) => ({ id, object: "refund", status: "pending", amount: 400 });
+  // Asked again it answers as it did, and says the same when it is asked how things stand.
+  provider.next(...Array.from({ length: 4 }, () => answering(pending("re_1"))));
+
+  const unknown = [
+    await shop.post(path, { amount: 400 }, "a"),
+    await shop.post(path, { amount: 400 }, "a"),
+  ];
+  const refund = await sql`SELECT id FROM refunds WHERE payment_id = ${payment}`.first<string>(
+    "id",
+  );
+  const metadata = { payment_id: payment, refund_id: refund! };
+  const object = { ...pending("re_1"), status: "failed", metadata };
+  const taken = await deliver(shop, { id: "evt_5", type: "refund.failed", data: { object } });
+  const retry = await shop.post(path, { amount: 400 }, "a");
+
+  expect(unknown.map(({ status }) => status)).toEqual([503, 503]);
+  expect(taken.status).toBe(200);
+  expect(retry.json).toMatchObject({ status: 409, error: "payment_not_refundable" });
+  expect((await paymentsOf(order))[0]).toMatchObject({ refunded_amount: 0 });
+});
+
+test("an event whose amount or currency is not the payment's is not taken", async () => {
   const { shop, order, succeeded } = await chargedUnawares();
-  const object = { ...succeeded.data.object, amount_received: 1 };
+  const others = [{ amount_received: 1 }, { currency: "jpy" }];
 
-  const refused = await deliver(shop, { ...succeeded, data: { object } });
+  const refused = await Promise.all(
+    others.map((other, i) => {
+      const object = { ...succeeded.data.object, ...other };
+      return deliver(shop, { ...succeeded, id: `${succeeded.id}_${i}`, data: { object } });
+    }),
+  );
 
-  expect(refused.status).toBe(500);
+  expect(refused.map(({ status }) => status)).toEqual([500, 500]);
   expect(await statusOf(order)).toBe("pending");
   await deliver(shop, { ...succeeded, id: "evt_right" });
 });
