@@ -67,7 +67,7 @@ async function stallAPayment(): Promise<void> {
   // The provider is a stub here: what it would have been asked, the taker-over asks of the real sandbox.
   const answer = async (_url: unknown, init?: RequestInit) => {
     await stall();
-    const asked = new URLSearchParams(String(init!.body));
+    const asked = new URLSearchParams(init!.body as string);
     return Response.json({
       id: "pi_stalled",
       object: "payment_intent",
