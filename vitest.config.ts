@@ -4,6 +4,8 @@ import { defineConfig } from "vitest/config";
 const migrations = await readD1Migrations("drizzle");
 
 export default defineConfig({
+  // Below it are hundreds of warnings that the stripe package ships source maps without their sources.
+  logLevel: "error",
   test: {
     // The default leaves one core idle, and most of a process test is waiting.
     maxWorkers: 3,

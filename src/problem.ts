@@ -25,9 +25,7 @@ export function problemBody(
   { detail, status, ...members }: Occurrence = {},
 ) {
   const kind = PROBLEMS[code];
-  return {
-    // First, so that no member can take the place of what the contract promises.
-    ...members,
+  const contract = {
     type: `/problems/${code}`,
     title: kind.title,
     status: status ?? kind.status,
@@ -36,6 +34,8 @@ export function problemBody(
     retryable: kind.retryable,
     request_id: requestId,
   };
+  // Once for the order in which a person reads them, and once so that no member can take the place of what is promised.
+  return { ...contract, ...members, ...contract };
 }
 
 /** Answers a problem that is not stored. */
