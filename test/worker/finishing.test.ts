@@ -329,6 +329,25 @@ test("case 14: the owner alone fences an attempt whose row was evicted and claim
   expect((await canonical).status).toBe(201);
 });
 
+test("case 14: an owner whose row was evicted answers that the key can be tried again", async () => {
+  const { d1, faulty, account, product } = await twoDoors();
+  const commit = gate();
+
+  d1.next(passes, commit.fault);
+  const ancient = faulty.post("/orders", order(product), "k");
+  await commit.reached;
+  await sql`DELETE FROM idempotency_keys WHERE principal = ${account.id}`.run();
+  commit.open();
+
+  expect((await ancient).json).toMatchObject({
+    status: 409,
+    error: "idempotency_key_retry",
+    retryable: true,
+  });
+  expect((await ancient).headers.get("retry-after")).toBe("1");
+  expect(await ordersOf(account.id)).toEqual([]);
+});
+
 test("case 15: a request that can be mended does not use up its key", async () => {
   const { healthy, account, product } = await twoDoors();
 
