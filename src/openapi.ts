@@ -9,7 +9,7 @@ export const openApiDocument = (c: Context<AppEnv>) => ({
     title: "idempotent-orders",
     version: "1",
     description:
-      "Orders that survive retries. Every POST takes an Idempotency-Key: repeat it until you have an answer, and it has acted exactly once.",
+      "Orders and payments that survive retries. Every POST takes an Idempotency-Key: repeat it until you have an answer, and it has acted exactly once.",
     license: { name: "MIT", identifier: "MIT" },
   },
   servers: [{ url: new URL(c.req.url).origin }],
@@ -20,5 +20,10 @@ export function securitySchemes(registry: OpenAPIHono<AppEnv>["openAPIRegistry"]
     type: "http",
     scheme: "bearer",
     description: "An account's API key.",
+  });
+  registry.registerComponent("securitySchemes", "operator", {
+    type: "http",
+    scheme: "bearer",
+    description: "ADMIN_TOKEN. The operator's routes are not there where it is not set.",
   });
 }

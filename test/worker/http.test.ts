@@ -96,6 +96,21 @@ test("the OpenAPI document describes every route, with its key, its answers and 
   ]);
 });
 
+test("every key that the OpenAPI document asks for is one that it describes", async () => {
+  const { get } = await openShop();
+
+  const document = (await get("/openapi.json")).json as {
+    paths: Record<string, Record<string, { security?: Record<string, unknown>[] }>>;
+    components: { securitySchemes: object };
+  };
+
+  const asked = Object.values(document.paths)
+    .flatMap((methods) => Object.values(methods))
+    .flatMap(({ security = [] }) => security.flatMap((scheme) => Object.keys(scheme)));
+  const described = Object.keys(document.components.securitySchemes);
+  expect(new Set(asked)).toEqual(new Set(described));
+});
+
 test("every problem's type resolves to a page that says what to do", async () => {
   const { post, get } = await openShop();
   const refused = await post("/orders", {}, null);
