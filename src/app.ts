@@ -7,9 +7,11 @@ import { adjustStock } from "./catalog/adjust-stock.ts";
 import { createProduct } from "./catalog/create-product.ts";
 import * as catalog from "./catalog/read-products.ts";
 import { crossOrigin } from "./cross-origin.ts";
+import type { Config } from "./env.ts";
 import type { Ports } from "./idempotency/attempt.ts";
 import { idempotency } from "./idempotency/handler.ts";
 import { keyStatusRoute, readKeyStatus } from "./key-status.ts";
+import { mountLab } from "./lab/lab.ts";
 import { ledgerService } from "./ledger-service.ts";
 import { logRequests } from "./log.ts";
 import { auditRoute, readAudit } from "./operator/audit.ts";
@@ -30,7 +32,7 @@ import { problemResponse } from "./problem.ts";
 import { type AppEnv, openScope } from "./scope.ts";
 
 /** The service's table of contents: what every request passes, in order, then every route. */
-export function createApp(ports: Ports) {
+export function createApp(ports: Ports, { hasLab }: Pick<Config, "hasLab"> = { hasLab: false }) {
   const idempotent = idempotency(ledgerService(ports));
   const app = new OpenAPIHono<AppEnv>({ defaultHook: refuseInvalid });
 
@@ -50,6 +52,7 @@ export function createApp(ports: Ports) {
   app.get("/problems/:code", (c) => problemPage(c, c.req.param("code")) ?? c.notFound());
   app.doc31("/openapi.json", openApiDocument);
   securitySchemes(app.openAPIRegistry);
+  if (hasLab) mountLab(app, ports);
 
   return app
     .openapi(healthRoute, health)

@@ -47,6 +47,8 @@ const Settings = z
     /** Longest that a mutation may wait for an outside system. */
     PROVIDER_TIMEOUT_MS: wholeNumber(10_000),
     SERVER_TIMING: z.enum(["on", "off"]).default("off"),
+    /** Opens src/lab: the order endpoint done the usual ways, for comparison. */
+    LAB: z.enum(["on", "off"]).default("off"),
     CORS_ORIGIN: z
       .string()
       .regex(/^(\*|https?:\/\/[^/\s]+)$/, "must be * or an origin, such as https://shop.example")
@@ -111,6 +113,7 @@ const Settings = z
       reuseStatus: s.IDEMPOTENCY_REUSE_STATUS,
       providerTimeoutMs: s.PROVIDER_TIMEOUT_MS,
       hasServerTiming: s.SERVER_TIMING === "on",
+      hasLab: s.LAB === "on",
       corsOrigin: s.CORS_ORIGIN,
       /** Undefined: there are no operator routes. */
       adminToken: s.ADMIN_TOKEN,

@@ -12,7 +12,7 @@ import { reconcile } from "./payments/reconcile.ts";
 export { StripeSandbox } from "./payments/sandbox/sandbox.ts";
 
 // Read once before anything is served: with a wrong setting the Worker does not start, and a deploy is refused.
-configOf(env);
+const { hasLab } = configOf(env);
 
 const ports = {
   now: Date.now,
@@ -20,7 +20,7 @@ const ports = {
   sleep: (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms)),
 };
 
-const app = createApp(ports);
+const app = createApp(ports, { hasLab });
 
 export default {
   fetch: app.fetch,

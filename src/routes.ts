@@ -9,7 +9,7 @@ import { PROBLEMS, type ProblemCode } from "./problems.ts";
 import { readBody } from "./request-body.ts";
 import type { AppEnv } from "./scope.ts";
 
-const authenticated = authenticate();
+export const authenticated = authenticate();
 
 /** The key is judged before the body: the cheaper check first, and a keyless client learns of its larger bug. */
 const requireKey = createMiddleware<AppEnv>(async (c, next) => {

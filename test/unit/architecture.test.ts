@@ -137,6 +137,16 @@ test("the ledger imports nothing but itself and packages: it can be lifted out w
   expect(outside).toEqual([]);
 });
 
+test("the product does not know its lab: only the table of contents mounts it, so it can be taken out whole", () => {
+  const isOfLab = (path: string) => path.startsWith("src/lab/");
+  const importers = modules.filter(
+    ({ path, imports }) =>
+      !isOfLab(path) && imports.some((name) => isOfLab(posix.join(posix.dirname(path), name))),
+  );
+  expect(pathsWhere(({ path }) => isOfLab(path)).length).toBeGreaterThan(4);
+  expect(importers.map(({ path }) => path)).toEqual(["src/app.ts"]);
+});
+
 test("nothing is handed on: what a module exports is its own, and only the Worker's entry is an index", () => {
   expect(pathsWhere(({ path }) => posix.basename(path) === "index.ts")).toEqual(["src/index.ts"]);
   const handedOn = modules.filter(({ path }) => path !== "src/index.ts");

@@ -40,6 +40,19 @@ test("the walk over the routes notices one that bypasses the ledger", async () =
   expect(bypassing.map(([route]) => route)).toEqual(["PATCH /orders/:id"]);
 });
 
+test("the lab's naive endpoints are the only ones that bypass the ledger, and only with LAB on", async () => {
+  const { app } = await openShop({ bindings: { LAB: "on" } });
+
+  const bypassing = mutationsOf(app.routes).filter(([, handler]) => !isKeyed(handler));
+
+  expect(bypassing.map(([route]) => route)).toEqual([
+    "POST /lab/orders/no-key",
+    "POST /lab/orders/select-then-insert",
+    "POST /lab/orders/two-transactions",
+    "POST /lab/orders/unfenced",
+  ]);
+});
+
 // A webhook's key is its event's id: it has tests of its own.
 const callersMutationsOf = (routes: Parameters<typeof mutationsOf>[0]) =>
   mutationsOf(routes)

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { uuidv7 } from "uuidv7";
 
 import { createApp } from "../../src/app.ts";
+import { configOf } from "../../src/env.ts";
 import { idempotency } from "../../src/idempotency/handler.ts";
 import type { Ports } from "../../src/idempotency/attempt.ts";
 import { sha256Hex } from "../../src/idempotency/sha256.ts";
@@ -59,9 +60,9 @@ export type Account = Awaited<ReturnType<typeof createAccount>>;
 /** The real app on the real D1, unless a binding is replaced, seen by a fresh account, unless one is given. */
 export async function openShop(setup: Setup = {}) {
   const ports = { ...realPorts, ...setup.ports };
-  const app = createApp(ports);
-  setup.mount?.(app, idempotency(ledgerService(ports)));
   const bindings: Env = { ...env, ...setup.bindings };
+  const app = createApp(ports, configOf(bindings));
+  setup.mount?.(app, idempotency(ledgerService(ports)));
   const account = setup.account ?? (await createAccount());
   const headers = { authorization: `Bearer ${account.apiKey}` };
 
