@@ -11,10 +11,10 @@ export default defineConfig({
     maxWorkers: 3,
     projects: [
       {
-        // Pure code, and the real service as a process of its own.
+        // Pure code, every interleaving of it, and the real service as a process of its own.
         test: {
           name: "node",
-          include: ["test/{unit,process}/**/*.test.ts"],
+          include: ["test/{unit,explorer,process}/**/*.test.ts"],
           testTimeout: 120_000,
         },
       },

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
-import { faultyD1, jitter, randomFrom } from "./faulty-d1.ts";
+import { randomFrom } from "../random.ts";
+import { faultyD1, jitter } from "./faulty-d1.ts";
 import {
   brokenGuarantees,
   chargesOf,
