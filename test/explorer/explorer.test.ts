@@ -1,3 +1,6 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
 import { beforeEach, describe, expect, test, vi } from "vitest";
 
 import { openDatabase } from "./database.ts";
@@ -52,6 +55,19 @@ test.each(caught)("$name is caught", async ({ name, scenario }) => {
 test.each(NAIVE_ENDPOINTS)("POST /lab/orders/%s buys twice", async (scenario) => {
   const { broken } = await hunt({ scenario, mutant: null }, run);
   expect(broken).toEqual(["1. one key had two effects"]);
+});
+
+test("docs/protocol.md names every scenario and every mutant", () => {
+  const page = readFileSync(join(import.meta.dirname, "../../docs/protocol.md"), "utf8");
+  const expected = [...names, ...MUTANTS.map(({ name }) => name), ...NAIVE_ENDPOINTS];
+  const rows = page.split("\n").filter((line) => line.startsWith("| "));
+  const cells = rows.map((line) =>
+    line
+      .split("|")[1]!
+      .trim()
+      .replace(/`(?:POST \/lab\/orders\/)?/g, ""),
+  );
+  expect(expected.filter((name) => !cells.includes(name))).toEqual([]);
 });
 
 test("a schedule that was found runs again in the same way", async () => {
