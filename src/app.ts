@@ -17,6 +17,8 @@ import { logRequests } from "./log.ts";
 import { auditRoute, readAudit } from "./operator/audit.ts";
 import { openApiDocument, securitySchemes } from "./openapi.ts";
 import { health, healthRoute } from "./operator/health.ts";
+import { ledgerRoute, readLedger } from "./operator/ledger-figures.ts";
+import { metricsRoute, readMetrics } from "./operator/metrics.ts";
 import * as books from "./operator/provider-books.ts";
 import { cancelOrder } from "./orders/cancel-order.ts";
 import { createOrder } from "./orders/create-order.ts";
@@ -83,6 +85,8 @@ export function createApp(ports: Ports, { hasLab }: Pick<Config, "hasLab"> = { h
       idempotent((c) => settleEvent(providerOf(c))),
     )
 
+    .openapi(ledgerRoute, readLedger)
+    .openapi(metricsRoute, readMetrics)
     .openapi(auditRoute, readAudit)
     .openapi(books.unsettledRoute, books.listUnsettled)
     .openapi(books.chargesRoute, books.listCharges)

@@ -4,6 +4,9 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** What a handler needs besides an outside call: its D1 round trips, from far away and under load. */
 const HANDLER_MARGIN_MS = 500;
 
+/** How often the cron runs, as `triggers` in wrangler.toml has it: a test holds the two together. */
+export const CRON_INTERVAL_MS = 5 * 60 * 1000;
+
 /** Signing secrets that may be in force at once. Rotating one takes two. */
 const MAX_WEBHOOK_SECRETS = 4;
 
@@ -35,6 +38,11 @@ const Settings = z
     RETENTION_MS: wholeNumber(DAY_MS, { most: 365 * DAY_MS }),
     /** Most rows that one request's sweep deletes: more than one, so that it gains on the traffic. */
     SWEEP_BATCH_SIZE: wholeNumber(20, { least: 2, most: 1_000 }),
+    /**
+     * How long an expired row may stay, or the cron's sweep stay away, before eviction is failing. Two intervals of the
+     * cron at least, since one late run is no alarm.
+     */
+    EVICTION_LAG_ALERT_MS: wholeNumber(60 * 60 * 1000, { least: 2 * CRON_INTERVAL_MS }),
     /** Largest response that is stored, bytes. */
     RESPONSE_LIMIT_BYTES: wholeNumber(16_384, { least: 4_096, most: 1_000_000 }),
     /** Largest request body that is accepted, bytes. */
@@ -107,6 +115,7 @@ const Settings = z
       pendingTtlMs: s.PENDING_TTL_MS,
       retentionMs: s.RETENTION_MS,
       sweepBatchSize: s.SWEEP_BATCH_SIZE,
+      evictionLagAlertMs: s.EVICTION_LAG_ALERT_MS,
       responseLimitBytes: s.RESPONSE_LIMIT_BYTES,
       bodyLimitBytes: s.BODY_LIMIT_BYTES,
       fingerprintMode: s.IDEMPOTENCY_FINGERPRINT,

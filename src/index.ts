@@ -34,10 +34,12 @@ export default {
   },
 } satisfies ExportedHandler<Env>;
 
-/** One job's failure does not keep the next one from its work. */
+/** One job's failure does not keep the next one from its work. A job that did its work may still have bad news. */
 async function job(event: string, work: () => Promise<object>): Promise<void> {
   try {
-    log("info", { event, ...(await work()) });
+    const report = await work();
+    const isFailing = "failing" in report && report.failing === true;
+    log(isFailing ? "error" : "info", { event, ...report });
   } catch (error) {
     log("error", { event, error: describeError(error) });
   }

@@ -83,7 +83,7 @@ function observe(
     operation: trace.operation?.id,
     generation: trace.operation?.generation,
     ...(trace.runs > 1 && { runs: trace.runs }),
-    ...(trace.isFencedOut && { fenced_out: true }),
+    ...(trace.timesFencedOut > 0 && { fenced_out: true }),
     ...(trace.error !== undefined && { error: describeError(trace.error) }),
   });
   if (!c.var.config.hasServerTiming) return;

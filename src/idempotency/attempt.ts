@@ -47,8 +47,8 @@ export interface Trace {
   phases: Partial<Record<"claim" | "run" | "commit", number>>;
   operation?: Operation;
   runs: number;
-  /** Another attempt took the claim over while this one was working. */
-  isFencedOut: boolean;
+  /** How often another attempt took the claim over while this one was working: more than once only if it waits. */
+  timesFencedOut: number;
   error?: unknown;
 }
 

@@ -2,6 +2,7 @@ import type { Context, Env } from "hono";
 
 import type { ExecuteSettings, Outcome, Ports, Trace } from "./attempt.ts";
 import { fingerprintRequest, type FingerprintMode } from "./fingerprint.ts";
+import { countFencedOut } from "./figures.ts";
 import { execute } from "./idempotent.ts";
 import type { StoredResponse } from "./decide.ts";
 import type { Database, Read, ReadResults } from "./ledger.ts";
@@ -57,7 +58,7 @@ export function idempotency<E extends Env>(service: Service<E>) {
     const handler = async (c: Context<E, any, any>): Promise<any> => {
       const scope = service.scopeOf(c);
       const waitSeconds = preferredWaitSeconds(c.req.header("prefer"));
-      const trace: Trace = { phases: {}, runs: 0, isFencedOut: false };
+      const trace: Trace = { phases: {}, runs: 0, timesFencedOut: 0 };
       const work = executeMutation(service, c, {
         scope,
         mutation: typeof mutation === "function" ? mutation(c) : mutation,
@@ -69,6 +70,7 @@ export function idempotency<E extends Env>(service: Service<E>) {
       const outcome = await work;
 
       service.observe(c, { outcome: outcome.kind, trace });
+      c.executionCtx.waitUntil(countFencedOut(scope.db, trace.timesFencedOut));
       c.executionCtx.waitUntil(
         sweepAfterRequest(scope).then(
           (evicted) => evicted > 0 && service.observeSweep(c, { evicted }),

@@ -175,7 +175,7 @@ async function canonicalOutcome(work: Work): Promise<Outcome> {
   const row = seen.results[0][0];
   // The fence also closes behind our own commit, when its answer was lost and it was sent again.
   const isOurs = row !== undefined && isHeldBy(row, reservation);
-  attempt.trace.isFencedOut = !isOurs;
+  if (!isOurs) attempt.trace.timesFencedOut += 1;
   if (row === undefined) return { kind: "vanished" };
   // The row was evicted and the key used anew: its answer is nobody else's.
   if (row.fingerprint !== attempt.fingerprint) return { kind: "reused" };

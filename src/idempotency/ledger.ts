@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, gte, lt, lte, ne, notExists, or, sql, type SQL } from "drizzle-orm";
+import { and, eq, gt, lte, ne, notExists, or, sql } from "drizzle-orm";
 import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
 import type { DrizzleD1Database } from "drizzle-orm/d1";
 
@@ -111,46 +111,6 @@ export async function lookUp(
   return rows[0];
 }
 
-/** Deletes at most `limit` rows whose window has ended, oldest first. Returns how many went. */
-export async function deleteExpired(
-  db: Database,
-  { now, pendingTtlMs, limit }: { now: number; pendingTtlMs: number; limit: number },
-): Promise<number> {
-  const expired = db
-    .select({ principal: idempotencyKeys.principal, key: idempotencyKeys.key })
-    .from(idempotencyKeys)
-    .where(and(lt(idempotencyKeys.expiresAt, now), noLease({ now, pendingTtlMs })))
-    .orderBy(asc(idempotencyKeys.expiresAt))
-    .limit(limit);
-  const result = await db
-    .delete(idempotencyKeys)
-    .where(sql`(${idempotencyKeys.principal}, ${idempotencyKeys.key}) IN ${expired}`);
-  return result.meta.changes;
-}
-
-export interface EvictionFigures {
-  /** When the oldest key still inside its window was claimed, epoch ms; null when there is none. */
-  oldestLiveAt: number | null;
-  /** When the window of the oldest row that no sweep has reached ended, epoch ms; null when caught up. */
-  oldestExpiredAt: number | null;
-}
-
-export async function evictionFigures(db: Database, now: number): Promise<EvictionFigures> {
-  const { createdAt, expiresAt } = idempotencyKeys;
-  const oldest = (bound: SQL) =>
-    db
-      .select({ createdAt, expiresAt })
-      .from(idempotencyKeys)
-      .where(bound)
-      .orderBy(asc(expiresAt))
-      .limit(1);
-  const [live, expired] = await db.batch([oldest(gte(expiresAt, now)), oldest(lt(expiresAt, now))]);
-  return {
-    oldestLiveAt: live[0]?.createdAt ?? null,
-    oldestExpiredAt: expired[0]?.expiresAt ?? null,
-  };
-}
-
 function claimOrTakeOver(db: Database, request: ClaimRequest) {
   const { principal, key, operationId, fingerprint, owner, now } = request;
   const leaseStart = { updatedAt: now, expiresAt: now + request.retentionMs };
@@ -195,7 +155,7 @@ function selectRow(db: Database, { principal, key }: { principal: string; key: s
 }
 
 /** Nobody may be executing under this row: it is completed, released, or its lease has run out. */
-function noLease({ now, pendingTtlMs }: { now: number; pendingTtlMs: number }) {
+export function noLease({ now, pendingTtlMs }: { now: number; pendingTtlMs: number }) {
   return or(
     ne(idempotencyKeys.status, "pending"),
     lte(idempotencyKeys.updatedAt, now - pendingTtlMs),

@@ -56,4 +56,45 @@ export const idempotencyFence = sqliteTable(
   () => [check("idempotency_fence_lost", sql`0`)],
 );
 
+/**
+ * What the rows of the ledger do not tell, or not cheaply: one row, made by the migration. An isolate's memory is one of
+ * many and short-lived, so everything that is counted is counted here.
+ */
+export const ledgerFigures = sqliteTable(
+  "ledger_figures",
+  {
+    id: integer("id").primaryKey(),
+    /** Rows ever evicted, by a request's sweep or the cron's. Booked in the batch that deletes them. */
+    evicted: integer("evicted").notNull().default(0),
+    /** Claims ever taken over. A trigger counts them in the statement that raises the generation. */
+    takeovers: integer("takeovers").notNull().default(0),
+    /** Commits and checkpoints ever refused because the claim had been taken over. */
+    fencedOut: integer("fenced_out").notNull().default(0),
+    /** When the rows were last counted; null before the first time. The columns below are of then. */
+    countedAt: integer("counted_at"),
+    pending: integer("pending").notNull().default(0),
+    completed: integer("completed").notNull().default(0),
+    released: integer("released").notNull().default(0),
+    /** Of the pending rows, those whose lease is long over and that nobody came back to. */
+    orphaned: integer("orphaned").notNull().default(0),
+    /** Of all rows, those whose window has ended. */
+    expired: integer("expired").notNull().default(0),
+  },
+  (table) => [check("ledger_figures_one_row", sql`${table.id} = 1`)],
+);
+
+/** The cron's sweeps, numbered as they begin. Only the latest are kept. */
+export const sweepRuns = sqliteTable("sweep_runs", {
+  id: integer("id").primaryKey(),
+  startedAt: integer("started_at").notNull(),
+  /** Null while it is running, and for good if it broke off. */
+  endedAt: integer("ended_at"),
+  evicted: integer("evicted").notNull().default(0),
+  batches: integer("batches").notNull().default(0),
+  /** Whether it found the end of what had expired. Null until it has ended, as the lag. */
+  isCaughtUp: integer("is_caught_up", { mode: "boolean" }),
+  /** Age of the oldest expired row that it left, ms. */
+  lagMs: integer("lag_ms"),
+});
+
 export type LedgerRow = typeof idempotencyKeys.$inferSelect;

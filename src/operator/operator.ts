@@ -16,13 +16,16 @@ const operatorOnly = createMiddleware<AppEnv>(async (c, next) => {
   await next();
 });
 
+type ContentOf<Type extends string, Wire> = { [type in Type]: { schema: Wire } };
+
 /** Declares a GET for the operator. */
 export function operatorRoute<
   const Path extends string,
   Wire extends z.ZodType,
   const Query extends z.ZodObject = z.ZodObject<{}>,
->(route: { path: Path; summary: string; wire: Wire; query?: Query }) {
-  const { path, summary, wire, query } = route;
+  const Type extends string = "application/json",
+>(route: { path: Path; summary: string; wire: Wire; query?: Query; type?: Type }) {
+  const { path, summary, wire, query, type = "application/json" as Type } = route;
   return createRoute({
     method: "get",
     path,
@@ -30,6 +33,8 @@ export function operatorRoute<
     security: [{ operator: [] }],
     middleware: [operatorOnly],
     request: { query: query as Query },
-    responses: { 200: { description: "OK", content: { "application/json": { schema: wire } } } },
+    responses: {
+      200: { description: "OK", content: { [type]: { schema: wire } } as ContentOf<Type, Wire> },
+    },
   });
 }

@@ -2,6 +2,7 @@ import { and, asc, eq, lt } from "drizzle-orm";
 
 import type { ExecuteSettings, Ports, Trace } from "../idempotency/attempt.ts";
 import { sendBatch } from "../idempotency/batch.ts";
+import { countFencedOut } from "../idempotency/figures.ts";
 import { execute } from "../idempotency/idempotent.ts";
 import { type Database, lookUp, type Read, type ReadResults } from "../idempotency/ledger.ts";
 import type { Decision, Mutation, RouteShape } from "../idempotency/mutation.ts";
@@ -123,7 +124,7 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
     );
     return;
   }
-  const trace: Trace = { phases: {}, runs: 0, isFencedOut: false };
+  const trace: Trace = { phases: {}, runs: 0, timesFencedOut: 0 };
   await execute({
     db,
     ports,
@@ -140,6 +141,7 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
     responseTooLarge: () => storedProblem(requestId, "idempotent_response_too_large"),
     trace,
   });
+  await countFencedOut(db, trace.timesFencedOut);
 }
 
 /**

@@ -1,7 +1,7 @@
 import { drizzle } from "drizzle-orm/d1";
 
 import { configOf } from "../../src/env.ts";
-import { deleteExpired } from "../../src/idempotency/ledger.ts";
+import { evictExpired } from "../../src/idempotency/eviction.ts";
 import { providerOf } from "../../src/payments/provider.ts";
 import { reconcile } from "../../src/payments/reconcile.ts";
 import type { Actor } from "./actor.ts";
@@ -140,7 +140,7 @@ function sweep(world: World): Promise<void> {
   return world.start(
     `sweep ${world.left.sweeps}`,
     async ({ DB }) => {
-      await deleteExpired(drizzle(DB), { now, pendingTtlMs: PENDING_TTL_MS, limit: 10 });
+      await evictExpired(drizzle(DB), { now, pendingTtlMs: PENDING_TTL_MS, limit: 10 });
     },
     () => false,
   );

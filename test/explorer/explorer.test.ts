@@ -59,15 +59,11 @@ test.each(NAIVE_ENDPOINTS)("POST /lab/orders/%s buys twice", async (scenario) =>
 
 test("docs/protocol.md names every scenario and every mutant", () => {
   const page = readFileSync(join(import.meta.dirname, "../../docs/protocol.md"), "utf8");
-  const expected = [...names, ...MUTANTS.map(({ name }) => name), ...NAIVE_ENDPOINTS];
+  const naive = NAIVE_ENDPOINTS.map((name) => `POST /lab/orders/${name}`);
+  const expected = [...names, ...MUTANTS.map(({ name }) => name), ...naive];
   const rows = page.split("\n").filter((line) => line.startsWith("| "));
-  const cells = rows.map((line) =>
-    line
-      .split("|")[1]!
-      .trim()
-      .replace(/`(?:POST \/lab\/orders\/)?/g, ""),
-  );
-  expect(expected.filter((name) => !cells.includes(name))).toEqual([]);
+  const firstCells = rows.map((row) => row.split("|")[1]!.replaceAll("`", "").trim());
+  expect(firstCells).toEqual(expect.arrayContaining(expected));
 });
 
 test("a schedule that was found runs again in the same way", async () => {

@@ -62,7 +62,6 @@ const UNFENCED: Names = [
   ["claim", /^insert into "idempotency_keys"/],
   ["release", /^update "idempotency_keys" set "status"/],
   ["give up the lease", /^update "idempotency_keys" set "updated_at"/],
-  ["sweep", /^delete from "idempotency_keys"/],
   ["look at the key", /^select .* from "idempotency_keys"/],
 ];
 
@@ -78,11 +77,14 @@ export function nameOf(message: Message): string {
 }
 
 /**
- * Messages that are carried out where they are sent. Authentication reads what no schedule changes; the sweep in a
- * request's wake deletes what the sweep event deletes at every point in time.
+ * Messages that are carried out where they are sent. Authentication reads what no schedule changes, the figures are read
+ * by nothing here, and the sweep in a request's wake deletes what the sweep event deletes at every point in time.
  */
 export function isHousekeeping(message: Message): boolean {
-  if (message.to !== "d1") return false;
-  const { sql } = message.statements[0]!;
-  return sql.includes('from "accounts"') || sql.startsWith('delete from "idempotency_keys"');
+  return (
+    message.to === "d1" &&
+    message.statements.every(({ sql }) => HOUSEKEEPING.some((part) => sql.includes(part)))
+  );
 }
+
+const HOUSEKEEPING = ['from "accounts"', '"ledger_figures"', 'delete from "idempotency_keys"'];

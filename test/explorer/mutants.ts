@@ -21,6 +21,8 @@ const GENERATION = /"idempotency_keys"."generation" = \?/g;
 const OWNER = /"idempotency_keys"."owner" = \?/g;
 /** In the place of a comparison: takes its parameter, and holds. */
 const ALWAYS = "? IS NOT NULL";
+/** The sweep deletes, and books what it deletes. */
+const OF_SWEEP = /^delete from "idempotency_keys"|^update "ledger_figures"/;
 const TAKEOVER = 'do update set "status" = ?';
 
 export const MUTANTS: Mutant[] = [
@@ -107,7 +109,7 @@ export const MUTANTS: Mutant[] = [
     name: "sweep of rows with a lease",
     scenario: "payments past the window",
     wrap: rewriting((sql) =>
-      sql.startsWith("delete") ? sql.replace('"updated_at" <= ?', `"updated_at" IS NOT ?`) : sql,
+      OF_SWEEP.test(sql) ? sql.replace('"updated_at" <= ?', `"updated_at" IS NOT ?`) : sql,
     ),
   },
   {

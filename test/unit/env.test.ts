@@ -1,6 +1,9 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
 import { expect, test } from "vitest";
 
-import { configOf } from "../../src/env.ts";
+import { configOf, CRON_INTERVAL_MS } from "../../src/env.ts";
 
 /** What is reported as wrong, one line each. */
 function problemsOf(env: object): string[] {
@@ -21,6 +24,7 @@ test("with nothing set, every setting has the default that the design gives it",
     pendingTtlMs: 30_000,
     retentionMs: 86_400_000,
     sweepBatchSize: 20,
+    evictionLagAlertMs: 3_600_000,
     responseLimitBytes: 16_384,
     bodyLimitBytes: 65_536,
     fingerprintMode: "raw",
@@ -41,6 +45,7 @@ test("every setting is read from its variable, which is text", () => {
     PENDING_TTL_MS: "2000",
     RETENTION_MS: "60000",
     SWEEP_BATCH_SIZE: "7",
+    EVICTION_LAG_ALERT_MS: "600000",
     RESPONSE_LIMIT_BYTES: "4096",
     BODY_LIMIT_BYTES: "2048",
     IDEMPOTENCY_FINGERPRINT: "canonical-json",
@@ -59,6 +64,7 @@ test("every setting is read from its variable, which is text", () => {
     pendingTtlMs: 2_000,
     retentionMs: 60_000,
     sweepBatchSize: 7,
+    evictionLagAlertMs: 600_000,
     responseLimitBytes: 4_096,
     bodyLimitBytes: 2_048,
     fingerprintMode: "canonical-json",
@@ -83,6 +89,7 @@ test.each([
   "PENDING_TTL_MS",
   "RETENTION_MS",
   "SWEEP_BATCH_SIZE",
+  "EVICTION_LAG_ALERT_MS",
   "RESPONSE_LIMIT_BYTES",
   "BODY_LIMIT_BYTES",
   "PROVIDER_TIMEOUT_MS",
@@ -109,6 +116,7 @@ test("every wrong setting is reported at once", () => {
     PENDING_TTL_MS: "soon",
     RETENTION_MS: "-5",
     SWEEP_BATCH_SIZE: "0",
+    EVICTION_LAG_ALERT_MS: "60000",
     RESPONSE_LIMIT_BYTES: "1.5",
     BODY_LIMIT_BYTES: "",
     IDEMPOTENCY_FINGERPRINT: "md5",
@@ -148,6 +156,18 @@ test("a lease outlives the longest handler: the provider's timeout and a margin"
   ]);
   expect(problemsOf({ ...provider, PENDING_TTL_MS: "10501" })).toEqual([]);
   expect(settingsOf({ PROVIDER_TIMEOUT_MS: "30000" })).toEqual(["PENDING_TTL_MS"]);
+});
+
+test("the alert for eviction waits for two intervals of the cron that wrangler.toml sets", () => {
+  const toml = readFileSync(join(import.meta.dirname, "../../wrangler.toml"), "utf8");
+  const minutes = Number(/^crons = \["\*\/(\d+) \* \* \* \*"\]$/m.exec(toml)?.[1]);
+  expect(CRON_INTERVAL_MS).toBe(minutes * 60_000);
+
+  const least = 2 * CRON_INTERVAL_MS;
+  expect(problemsOf({ EVICTION_LAG_ALERT_MS: String(least) })).toEqual([]);
+  expect(problemsOf({ EVICTION_LAG_ALERT_MS: String(least - 1) })).toEqual([
+    `EVICTION_LAG_ALERT_MS: must be a whole number from ${least} to 86400000`,
+  ]);
 });
 
 test("a key outlasts its answer", () => {

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 
 import { faultyD1, gate, passes } from "./faulty-d1.ts";
 import { openShop, shelve, sql, TestClock } from "./shop.ts";
+import { mounting, PATH, succeed } from "./test-mutation.ts";
 
 // Goal: what a keyed request costs is counted, never guessed. A round trip is one message to D1; rows written are what
 // D1 bills. The trips and rows of the sweep come after the answer and are left out by stopping it.
@@ -87,6 +88,55 @@ test("the ledger writes three rows for a fresh key", async () => {
   expect(rows).toEqual([2, 1]);
 });
 
+test("a takeover writes one row more, which counts it", async () => {
+  const { clock, d1, account } = await countingShop();
+  const failing = await openShop({
+    account,
+    ports: clock,
+    mount: mounting(() => {
+      throw new Error("on purpose");
+    }),
+  });
+  await failing.post(PATH, {}, "k");
+  const working = await openShop({
+    account,
+    bindings: { DB: d1.DB },
+    ports: clock,
+    mount: mounting(succeed),
+  });
+  d1.take();
+
+  const takeover = await working.post(PATH, {}, "k");
+  const [claim, commit] = d1.take().map((trip) => trip.rowsWritten);
+
+  expect(takeover.status).toBe(200);
+  expect([claim, commit]).toEqual([3, 1]);
+});
+
+test("a fenced-out commit is counted after its answer, for one row", async () => {
+  const { clock, d1, account, post, product } = await countingShop();
+  const stalled = faultyD1();
+  const slow = await openShop({
+    account,
+    bindings: { DB: stalled.DB, SERVER_TIMING: "on" },
+    ports: clock,
+  });
+  const commit = gate();
+  stalled.next(passes, commit.fault);
+  const late = slow.post("/orders", order(product), "k");
+  await commit.reached;
+  clock.advance(PENDING_TTL_MS);
+  await post("/orders", order(product), "k");
+  d1.take();
+  stalled.take();
+  commit.open();
+
+  // Its claim, its refused commit, and its look at what its successor answered.
+  expect((await late).headers.get("server-timing")).toContain('desc="round trips 3"');
+  const written = stalled.take().filter(({ rowsWritten }) => rowsWritten > 0);
+  expect(written).toEqual([expect.objectContaining({ statements: 1, rowsWritten: 1 })]);
+});
+
 test("an order of 50 products takes as many statements and round trips as an order of one", async () => {
   const { d1, account, post, product } = await countingShop();
   const fifty = await Promise.all(Array.from({ length: 50 }, () => shelve(account.id)));
@@ -143,11 +193,15 @@ test("the ledger is STRICT and WITHOUT ROWID, and so is every table with a key o
     accounts: [1, 1],
     idempotency_fence: [1, 0],
     idempotency_keys: [1, 1],
+    // Their key is an integer, which is the row's own number already.
+    lab_keys: [1, 1],
+    ledger_figures: [1, 0],
     order_items: [1, 1],
     orders: [1, 1],
     payments: [1, 1],
     products: [1, 1],
     refunds: [1, 1],
     stock_adjustments: [1, 1],
+    sweep_runs: [1, 0],
   });
 });

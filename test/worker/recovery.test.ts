@@ -57,7 +57,11 @@ test("a late owner whose key was evicted and used for another request is not sho
   const late = faulty.post("/orders", order(product, 1), "k");
   await commit.reached;
   clock.advance(RETENTION_MS + 1);
-  await sweepUntilCaughtUp(drizzle(env.DB), { now: clock.now, pendingTtlMs: PENDING_TTL_MS });
+  await sweepUntilCaughtUp(drizzle(env.DB), {
+    now: clock.now,
+    pendingTtlMs: PENDING_TTL_MS,
+    evictionLagAlertMs: 3_600_000,
+  });
   const other = await healthy.post("/orders", order(product, 7), "k");
   commit.open();
 

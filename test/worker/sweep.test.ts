@@ -6,32 +6,14 @@ import { afterEach, expect, test } from "vitest";
 import worker from "../../src/index.ts";
 import { sweepUntilCaughtUp } from "../../src/idempotency/sweep.ts";
 import { callLost, faultyD1, gate, passes } from "./faulty-d1.ts";
+import { plant } from "./planted.ts";
 import { ledgerRow, ledgerSize, openShop, shelve, sql, TestClock } from "./shop.ts";
 
 const RETENTION_MS = 86_400_000;
+const SETTINGS = { pendingTtlMs: 30_000, evictionLagAlertMs: 3_600_000 };
 const order = (product: string) => ({ items: [{ product_id: product, quantity: 1 }] });
 
 afterEach(async () => void (await sql`DELETE FROM idempotency_keys`.run()));
-
-async function plant(
-  principal: string,
-  count: number,
-  {
-    expiresAt,
-    status = "released",
-    updatedAt = 0,
-  }: { expiresAt: number; status?: "released" | "pending"; updatedAt?: number },
-) {
-  await sql`WITH RECURSIVE series (value) AS (
-      SELECT 1 UNION ALL SELECT value + 1 FROM series WHERE value < ${count}
-    )
-    INSERT INTO idempotency_keys
-      (principal, key, operation_id, fingerprint, status, generation, owner, request_method, request_path,
-       created_at, updated_at, expires_at)
-    SELECT ${principal}, ${status} || value, 'op', 'v1:', ${status}, 1, 'owner', 'POST', '/orders',
-       ${expiresAt - RETENTION_MS}, ${updatedAt}, ${expiresAt}
-    FROM series`.run();
-}
 
 test("an expired row that no sweep has reached still replays", async () => {
   const clock = new TestClock();
@@ -104,10 +86,7 @@ test("live rows, completed, released or pending, are never swept", async () => {
   await commit.reached;
   await plant("live", 3, { expiresAt: now + 1_000 });
 
-  const report = await sweepUntilCaughtUp(drizzle(env.DB), {
-    now: () => now,
-    pendingTtlMs: 30_000,
-  });
+  const report = await sweepUntilCaughtUp(drizzle(env.DB), { now: () => now, ...SETTINGS });
   commit.open();
 
   expect(report).toMatchObject({ evicted: 0, batches: 1, lagMs: 0 });
@@ -121,7 +100,7 @@ test("an expired row whose lease was just renewed is left to its owner; an orpha
   await plant("renewed", 1, { expiresAt: now - 1, status: "pending", updatedAt: now });
   await plant("orphaned", 1, { expiresAt: now - 1, status: "pending", updatedAt: now - 30_001 });
 
-  await sweepUntilCaughtUp(drizzle(env.DB), { now: () => now, pendingTtlMs: 30_000 });
+  await sweepUntilCaughtUp(drizzle(env.DB), { now: () => now, ...SETTINGS });
 
   expect(await ledgerSize("renewed")).toBe(1);
   expect(await ledgerSize("orphaned")).toBe(0);
@@ -129,28 +108,37 @@ test("an expired row whose lease was just renewed is left to its owner; an orpha
 
 test("the cron's sweep works through bounded batches until caught up, and says what is left", async () => {
   const now = Date.now();
-  await plant("old", 1_234, { expiresAt: now - 5_000 });
+  await plant("old", 2_345, { expiresAt: now - 5_000 });
   await plant("live", 1, { expiresAt: now + RETENTION_MS - 7_000 });
 
-  const report = await sweepUntilCaughtUp(drizzle(env.DB), {
-    now: () => now,
-    pendingTtlMs: 30_000,
-  });
+  const report = await sweepUntilCaughtUp(drizzle(env.DB), { now: () => now, ...SETTINGS });
 
-  expect(report).toEqual({ evicted: 1_234, batches: 3, oldestLiveMs: 7_000, lagMs: 0 });
+  expect(report).toEqual({
+    evicted: 2_345,
+    batches: 3,
+    isCaughtUp: true,
+    oldestLiveMs: 7_000,
+    lagMs: 0,
+    failing: false,
+  });
 });
 
 test("the cron's sweep stops when its budget is spent, and reports the lag", async () => {
   const start = Date.now();
   let now = start;
-  await plant("old", 1_600, { expiresAt: start - 5_000 });
+  await plant("old", 3_100, { expiresAt: start - 5_000 });
 
   const report = await sweepUntilCaughtUp(drizzle(env.DB), {
     now: () => (now += 5_000) - 5_000,
-    pendingTtlMs: 30_000,
+    ...SETTINGS,
   });
 
-  expect(report).toMatchObject({ evicted: 1_500, batches: 3, lagMs: 5_000 });
+  expect(report).toMatchObject({
+    evicted: 3_000,
+    batches: 3,
+    isCaughtUp: false,
+    lagMs: 5_000,
+  });
   expect(await ledgerSize("old")).toBe(100);
 });
 

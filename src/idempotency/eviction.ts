@@ -1,0 +1,79 @@
+import { and, asc, eq, gt, lt, lte, sql } from "drizzle-orm";
+
+import { type Database, noLease } from "./ledger.ts";
+import { idempotencyKeys, ledgerFigures, sweepRuns } from "./schema.ts";
+
+// The ledger's SQL: the transitions of a row are in ledger.ts, how rows leave is here, and how they are counted is in
+// figures.ts and census.ts.
+
+/** Runs that are kept: a day of them, one every five minutes. */
+const KEPT_RUNS = 288;
+
+/**
+ * Deletes at most `limit` rows whose window has ended, oldest first, and books how many went, in one transaction: the
+ * total cannot drift, whoever else is sweeping and whether or not the answer arrives. Costs one round trip, one row
+ * written for the total (none when nothing went) and one for `runId`, the cron's run, if it is given.
+ *
+ * @returns how many rows went.
+ */
+export async function evictExpired(
+  db: Database,
+  {
+    now,
+    pendingTtlMs,
+    limit,
+    runId,
+  }: { now: number; pendingTtlMs: number; limit: number; runId?: number },
+): Promise<number> {
+  const { principal, key, expiresAt } = idempotencyKeys;
+  const batch = db
+    .select({ principal, key })
+    .from(idempotencyKeys)
+    .where(and(lt(expiresAt, now), noLease({ now, pendingTtlMs })))
+    .orderBy(asc(expiresAt))
+    .limit(limit);
+  const counted = db
+    .select({ rows: sql<number>`count(*)`.as("rows") })
+    .from(batch.as("batch"))
+    .as("counted");
+  const book = db
+    .update(ledgerFigures)
+    .set({ evicted: sql`${ledgerFigures.evicted} + ${counted.rows}` })
+    .from(counted)
+    .where(gt(counted.rows, 0));
+  const bookRun = db
+    .update(sweepRuns)
+    .set({
+      evicted: sql`${sweepRuns.evicted} + ${counted.rows}`,
+      batches: sql`${sweepRuns.batches} + 1`,
+    })
+    .from(counted)
+    .where(eq(sweepRuns.id, runId ?? 0));
+  const evict = db.delete(idempotencyKeys).where(sql`(${principal}, ${key}) IN ${batch}`);
+
+  const [booked, ...rest] = await db.batch(
+    runId === undefined ? [book, evict] : [book, bookRun, evict],
+  );
+  const evicted = rest.at(-1)!.meta.changes;
+  const isBooked = booked.meta.changes === 1;
+  if (isBooked !== evicted > 0) throw new Error(`bug: ${evicted} evictions were not booked`);
+  return evicted;
+}
+
+/** Records that the cron's sweep has begun, and forgets the runs that are too old to be kept. Returns its number. */
+export async function beginRun(db: Database, startedAt: number): Promise<number> {
+  const newest = db.select({ id: sql`max(${sweepRuns.id})` }).from(sweepRuns);
+  const [[run]] = await db.batch([
+    db.insert(sweepRuns).values({ startedAt }).returning({ id: sweepRuns.id }),
+    db.delete(sweepRuns).where(lte(sweepRuns.id, sql`(${newest}) - ${KEPT_RUNS}`)),
+  ]);
+  return run!.id;
+}
+
+export async function endRun(
+  db: Database,
+  id: number,
+  end: { endedAt: number; isCaughtUp: boolean; lagMs: number },
+): Promise<void> {
+  await db.update(sweepRuns).set(end).where(eq(sweepRuns.id, id));
+}

@@ -1,0 +1,93 @@
+import { asc, desc, gte, lt, sql, type SQL } from "drizzle-orm";
+
+import type { Database } from "./ledger.ts";
+import { idempotencyKeys, ledgerFigures, sweepRuns } from "./schema.ts";
+
+/** Runs that are read: enough to see a pattern, and few enough to be read with every scrape. */
+const LATEST_RUNS = 20;
+
+export interface Figures {
+  evicted: number;
+  takeovers: number;
+  fencedOut: number;
+  counts: Counts;
+  /** When the live key whose window ends first was claimed, epoch ms; null when there is none. */
+  oldestLiveAt: number | null;
+  /** Age of the oldest expired row that is still there, ms; 0 when there is none. */
+  lagMs: number;
+  /** The latest, the last one first. */
+  runs: SweepRun[];
+}
+
+/** Rows by status, as they were counted at `countedAt`, epoch ms; null while they have never been. */
+export interface Counts {
+  countedAt: number | null;
+  pending: number;
+  completed: number;
+  released: number;
+  orphaned: number;
+  expired: number;
+}
+
+export type SweepRun = typeof sweepRuns.$inferSelect;
+
+/** Everything that is known without counting: one round trip, and some 25 rows read however large the ledger is. */
+export async function readFigures(db: Database, now: number): Promise<Figures> {
+  const { createdAt, expiresAt } = idempotencyKeys;
+  const oldest = (bound: SQL) =>
+    db
+      .select({ createdAt, expiresAt })
+      .from(idempotencyKeys)
+      .where(bound)
+      .orderBy(asc(expiresAt))
+      .limit(1);
+  const [[row], runs, [live], [expired]] = await db.batch([
+    db.select().from(ledgerFigures),
+    db.select().from(sweepRuns).orderBy(desc(sweepRuns.id)).limit(LATEST_RUNS),
+    oldest(gte(expiresAt, now)),
+    oldest(lt(expiresAt, now)),
+  ]);
+  if (row === undefined) throw new Error("bug: ledger_figures has lost its row");
+  const { evicted, takeovers, fencedOut, ...counts } = row;
+  return {
+    evicted,
+    takeovers,
+    fencedOut,
+    counts,
+    oldestLiveAt: live?.createdAt ?? null,
+    lagMs: expired === undefined ? 0 : now - expired.expiresAt,
+    runs,
+  };
+}
+
+/**
+ * Never fails, so that nothing fails with it, and is not to be waited for. One that is lost has its line in the log: the
+ * request's says `fenced_out`.
+ */
+export async function countFencedOut(db: Database, times: number): Promise<void> {
+  if (times === 0) return;
+  await db
+    .update(ledgerFigures)
+    .set({ fencedOut: sql`${ledgerFigures.fencedOut} + ${times}` })
+    .catch(() => undefined);
+}
+
+/**
+ * - `lag`: expired rows stay for longer than the alert allows.
+ * - `stopped`: no sweep of the cron has ended for that long.
+ */
+export type EvictionFault = "lag" | "stopped";
+
+/** Why eviction is failing, if it is. A cron that has stopped cannot say so itself, so whoever reads finds out. */
+export function evictionFaults(
+  { lagMs, runs, oldestLiveAt }: Pick<Figures, "lagMs" | "runs" | "oldestLiveAt">,
+  { now, evictionLagAlertMs }: { now: number; evictionLagAlertMs: number },
+): EvictionFault[] {
+  const lastEnd = runs.find(({ endedAt }) => endedAt !== null)?.endedAt;
+  // Before the first one that ended: since the first sign that there was something to do.
+  const since = lastEnd ?? Math.min(now, oldestLiveAt ?? now, runs.at(-1)?.startedAt ?? now);
+  const faults: EvictionFault[] = [];
+  if (lagMs > evictionLagAlertMs) faults.push("lag");
+  if (now - since > evictionLagAlertMs) faults.push("stopped");
+  return faults;
+}
