@@ -13,7 +13,8 @@ export const GLOBEX = {
 };
 export type Account = typeof ACME;
 
-const OPERATOR = { apiKey: "demo-operator-token" };
+/** Whoever holds ADMIN_TOKEN. */
+export const OPERATOR = { apiKey: "demo-operator-token" };
 
 /** A lease short enough to be waited for. The provider's limit has to stay below it. */
 export const DEMO_SETTINGS = {
@@ -101,7 +102,7 @@ export function openShop(url: string) {
 
 export type Shop = ReturnType<typeof openShop>;
 
-async function answerOf(response: Response): Promise<Answer> {
+export async function answerOf(response: Response): Promise<Answer> {
   const body = await response.text();
   const { status, headers } = response;
   const stored = [status, headers.get("content-type"), headers.get("location")].join("\n");

@@ -1,7 +1,7 @@
 import type { Database } from "./database.ts";
 import { violationsOf } from "./guarantees.ts";
 import type { Mutant } from "./mutants.ts";
-import { randomFrom } from "../random.ts";
+import { numbersFrom } from "../../scripts/random.ts";
 import type { Scenario } from "./scenarios.ts";
 import { type Event, eventsOf, take } from "./event.ts";
 import { openWorld, stateOf, type World } from "./world.ts";
@@ -73,7 +73,7 @@ export async function sample(
 ): Promise<Exploration> {
   const found = nothingFound();
   const passed = new Set<string>();
-  const random = randomFrom(seed);
+  const random = numbersFrom(seed);
   while (found.schedules < schedules && found.violations.length === 0) {
     const path: number[] = [];
     const world = await runSchedule(database, subject, (now, events) => {

@@ -6,7 +6,7 @@ import { beforeEach, expect, test } from "vitest";
 import { configOf } from "../../src/env.ts";
 import { sweepUntilCaughtUp } from "../../src/idempotency/sweep.ts";
 import { reconcile } from "../../src/payments/reconcile.ts";
-import { randomFrom } from "../random.ts";
+import { numbersFrom } from "../../scripts/random.ts";
 import { answerLost, callLost, faultyD1, gate, jitter, passes } from "./faulty-d1.ts";
 import { openOffice } from "./operator.ts";
 import { faultyProvider, pay, placeOrder } from "./payments.ts";
@@ -391,7 +391,7 @@ test("sweeps that run at once count every key once, in the total and over their 
   await plant("live", 7, { expiresAt: clock.now() + 1 });
   const doors = await Promise.all(
     [1, 2, 3].map(async (seed) => {
-      const d1 = faultyD1({ always: jitter(randomFrom(seed)) });
+      const d1 = faultyD1({ always: jitter(numbersFrom(seed)) });
       return {
         db: drizzle(d1.DB),
         shop: await openShop({ account, bindings: { DB: d1.DB }, ports: clock }),

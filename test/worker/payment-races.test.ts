@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { randomFrom } from "../random.ts";
+import { numbersFrom } from "../../scripts/random.ts";
 import { faultyD1, jitter } from "./faulty-d1.ts";
 import {
   brokenGuarantees,
@@ -30,7 +30,7 @@ type Race = (round: { one: Shop; other: Shop; order: string }) => Promise<void>;
 async function race(run: Race) {
   const calm = await openShop({ bindings: SECRETS });
   const door = (seed: number) => {
-    const always = jitter(randomFrom(seed));
+    const always = jitter(numbersFrom(seed));
     const { DB } = faultyD1({ always });
     const { SANDBOX } = faultyProvider({ always });
     return openShop({ account: calm.account, bindings: { ...SECRETS, DB, SANDBOX } });
