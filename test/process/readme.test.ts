@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 import { expect, test } from "vitest";
 
@@ -7,14 +7,15 @@ import { ROOT } from "../../scripts/local-service.ts";
 
 // Goal: what the README tells a reader to copy or to open is so. What it has to be pasted is in docs.test.ts.
 
-const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
+const readme = read("README.md");
 const blocksOf = (language: string) =>
   [...readme.matchAll(/^```(.*)\n([^]*?)^```$/gm)]
     .filter(([, info]) => info === language)
     .map(([, , text]) => text!);
 
 test("the README's own mutation is, but for its place, the one that a test mounts", () => {
-  const mounted = readFileSync(join(ROOT, "test/worker/set-price.ts"), "utf8");
+  const mounted = read("test/worker/set-price.ts");
   const asInSrc = mounted
     .replaceAll('"../../src/catalog/', '"./')
     .replaceAll('"../../src/', '"../');
@@ -23,19 +24,26 @@ test("the README's own mutation is, but for its place, the one that a test mount
 });
 
 test("every file that the README and docs link to is there", () => {
-  const cases = readFileSync(join(ROOT, "docs/cases.md"), "utf8");
-  const targets = (text: string) => [...text.matchAll(/\]\(([^)#:]+)\)/g)].map(([, path]) => path!);
-  const linked = [
-    ...targets(readme).map((path) => join(ROOT, path)),
-    ...targets(cases).map((path) => join(ROOT, "docs", path)),
-  ];
+  const pages = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
+  const linked = pages.flatMap((page) =>
+    [...read(page).matchAll(/\]\(([^)#:]+)\)/g)].map(([, path]) => join(dirname(page), path!)),
+  );
 
-  expect(linked.length).toBeGreaterThan(20);
-  expect(linked.filter((path) => !existsSync(path))).toEqual([]);
+  expect(linked.length).toBeGreaterThan(100);
+  expect(linked.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+});
+
+test("every test that docs/coverage.md names is there", () => {
+  const named = [...read("docs/coverage.md").matchAll(/“([^”]+)” \(\[[^\]]*\]\(([^)]+)\)\)/g)];
+
+  expect(named.length).toBeGreaterThan(90);
+  const isThere = (name: string, path: string) => read(join("docs", path)).includes(name);
+  const missing = named.filter(([, name, path]) => !isThere(name!, path!));
+  expect(missing.map(([, name]) => name)).toEqual([]);
 });
 
 test("every npm script that the README names exists", () => {
-  const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+  const { scripts } = JSON.parse(read("package.json")) as {
     scripts: Record<string, string>;
   };
   const named = [...readme.matchAll(/npm (?:run ([\w:]+)|(start|test)\b)/g)];
