@@ -60,7 +60,7 @@ export const ById = z.object({ id: Id });
 
 /** Page of a list, newest first, as Stripe's lists are. */
 export const PageQuery = z.object({
-  limit: z.coerce.number().int().min(1).max(100).default(20),
+  limit: z.coerce.number<number | string>().int().min(1).max(100).default(20),
   starting_after: z.string().optional().describe("The last id of the page before."),
 });
 

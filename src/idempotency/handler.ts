@@ -1,3 +1,4 @@
+import type { RouteHandler } from "@hono/zod-openapi";
 import type { Context, Env } from "hono";
 
 import type { ExecuteSettings, Outcome, Ports, Trace } from "./attempt.ts";
@@ -52,10 +53,10 @@ export function idempotency<E extends Env>(service: Service<E>) {
 
   return function idempotent<Route extends RouteShape, const Reads extends readonly Read[]>(
     mutation: Mutation<Route, Reads> | ((c: Context<E>) => Mutation<Route, Reads>),
-  ) {
+  ): RouteHandler<Route, E> {
     // The route's own types describe what is read and answered here; Hono cannot infer them through a stored response.
     // oxlint-disable-next-line typescript/no-explicit-any
-    const handler = async (c: Context<E, any, any>): Promise<any> => {
+    const handler = async (c: Context<E, any, any>): Promise<Response> => {
       const scope = service.scopeOf(c);
       const waitSeconds = preferredWaitSeconds(c.req.header("prefer"));
       const trace: Trace = { phases: {}, runs: 0, timesFencedOut: 0 };
@@ -83,7 +84,7 @@ export function idempotency<E extends Env>(service: Service<E>) {
       return response;
     };
     keyedHandlers.add(handler);
-    return handler;
+    return handler as unknown as RouteHandler<Route, E>;
   };
 }
 
