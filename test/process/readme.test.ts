@@ -23,6 +23,14 @@ test("the README's own mutation is, but for its place, the one that a test mount
   expect(blocksOf("ts")).toContain(asInSrc);
 });
 
+test("the README's own caller is the one that a test runs", () => {
+  const dedented = (text: string) => text.replaceAll(/^ +/gm, "");
+  const [example] = blocksOf("ts client");
+  const body = example!.slice(example!.indexOf("const shop"));
+
+  expect(dedented(read("test/worker/client-example.ts"))).toContain(dedented(body));
+});
+
 test("every file that the README and docs link to is there", () => {
   const pages = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
   const linked = pages.flatMap((page) =>
