@@ -23,7 +23,13 @@ export default defineConfig({
         plugins: [
           cloudflareTest({
             wrangler: { configPath: "wrangler.toml" },
-            miniflare: { bindings: { TEST_MIGRATIONS: migrations } },
+            miniflare: {
+              // MODEL_RUNS: how many sequences of commands test/worker/model.test.ts tries.
+              bindings: {
+                TEST_MIGRATIONS: migrations,
+                MODEL_RUNS: process.env["MODEL_RUNS"] ?? "",
+              },
+            },
           }),
         ],
         test: {
