@@ -47,7 +47,7 @@ export const nameOf = ({ account, key }: { account: string; key: string }) => `$
 const refused = (status: number, error: string): Answer => ({ kind: "refused", status, error });
 const REUSED = refused(422, "idempotency_key_reused");
 
-/** The ledger of DESIGN §3: one row for each key, and what an attempt may do while it holds the claim. */
+/** The ledger: one row for each key, and what an attempt may do while it holds the claim. */
 export class ModelLedger {
   readonly rows = new Map<string, Row>();
   readonly shop = new ModelShop();
