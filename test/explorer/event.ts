@@ -48,8 +48,8 @@ export function eventsOf(world: World): Event[] {
 }
 
 /** Until the clock moves it makes no difference when a request arrives, only when its first message is carried out. */
-function arrivalsOf({ scenario, actors, isDawn }: World): Event[] {
-  if (!isDawn) return [];
+function arrivalsOf({ scenario, actors, isDawn, isUnreduced }: World): Event[] {
+  if (!isDawn && !isUnreduced) return [];
   const isThere = (wanted: string) => actors.some(({ name }) => name === wanted);
   return scenario.clients
     .filter(({ name, after }) => !isThere(name) && (after === undefined || isThere(after)))

@@ -4,12 +4,14 @@ import type { Mutant } from "./mutants.ts";
 import { numbersFrom } from "../../scripts/random.ts";
 import type { Scenario } from "./scenarios.ts";
 import { type Event, eventsOf, take } from "./event.ts";
-import { openWorld, stateOf, type World } from "./world.ts";
+import { endOf, openWorld, stateOf, type World } from "./world.ts";
 
 export interface Subject {
   scenario: Scenario;
   /** Null: the product as it is. */
   mutant: Mutant | null;
+  /** Runs what need not be run, too: to see that nothing is missed without it. */
+  isUnreduced?: boolean;
 }
 
 export interface Exploration {
@@ -19,6 +21,8 @@ export interface Exploration {
   states: number;
   /** Schedules run to their end in which a claim was taken over. */
   withTakeover: number;
+  /** The distinct ways in which schedules ended: all that was answered, and all that is left. */
+  ends: Set<string>;
   /** Whether there is no schedule that was not run. */
   isExhaustive: boolean;
   violations: Violation[];
@@ -48,7 +52,7 @@ export async function explore(database: Database, subject: Subject): Promise<Exp
     const world = await runSchedule(database, subject, (now, events) => {
       if (turn === turns.length) {
         const state = stateOf(now);
-        if (passed.has(state)) return "stop";
+        if (passed.has(state) && subject.isUnreduced !== true) return "stop";
         passed.add(state);
         if (events.length > 0) turns.push({ chosen: 0, of: events.length });
       }
@@ -99,7 +103,7 @@ export async function replay(
 }
 
 function nothingFound(): Omit<Exploration, "states" | "isExhaustive"> {
-  return { schedules: 0, withTakeover: 0, violations: [] };
+  return { schedules: 0, withTakeover: 0, ends: new Set(), violations: [] };
 }
 
 type Choose = (world: World, events: readonly Event[]) => number | "stop";
@@ -123,6 +127,7 @@ async function judge(
 ): Promise<void> {
   found.schedules += 1;
   if (eventsOf(world).length > 0) return;
+  found.ends.add(endOf(world));
   if (world.watch.takeovers() > 0) found.withTakeover += 1;
   const broken = await violationsOf(world);
   if (broken.length === 0) return;

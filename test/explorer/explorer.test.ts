@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 
 import { openDatabase } from "./database.ts";
-import { replay } from "./explore.ts";
+import { explore, replay } from "./explore.ts";
 import { hunt } from "./hunt.ts";
 import { run } from "./jobs.ts";
 import { mutantOf, MUTANTS } from "./mutants.ts";
@@ -56,6 +56,18 @@ test.each(NAIVE_ENDPOINTS)("POST /lab/orders/%s buys twice", async (scenario) =>
   const { broken } = await hunt({ scenario, mutant: null }, run);
   expect(broken).toEqual(["1. one key had two effects"]);
 });
+
+test.each(["orders past the window", "one key, two accounts", "payments past the window"])(
+  "what is not run of %s would end in no other way",
+  async (name) => {
+    const scenario = scenarioOf(name, { clients: 2, faults: 0 });
+    const database = openDatabase(scenario.seed);
+    const reduced = await explore(database, { scenario, mutant: null });
+    const all = await explore(database, { scenario, mutant: null, isUnreduced: true });
+    expect(all.schedules).toBeGreaterThan(reduced.schedules);
+    expect(all.ends).toEqual(reduced.ends);
+  },
+);
 
 test("docs/protocol.md names every scenario and every mutant", () => {
   const page = readFileSync(join(import.meta.dirname, "../../docs/protocol.md"), "utf8");

@@ -11,7 +11,7 @@ import { openWatch } from "./watch.ts";
 export type World = ReturnType<typeof openWorld>;
 
 /** All of one schedule: the product in its isolates, what they talk to, and a clock that only events move (event.ts). */
-export function openWorld(database: Database, { scenario, mutant }: Subject) {
+export function openWorld(database: Database, { scenario, mutant, isUnreduced = false }: Subject) {
   database.rewind();
   if (mutant?.schema !== undefined) database.exec(mutant.schema);
   const stripe = openStripeDouble(scenario.charged ?? []);
@@ -27,6 +27,7 @@ export function openWorld(database: Database, { scenario, mutant }: Subject) {
     left: { ...scenario.budget } satisfies Budget,
     /** Nothing has been carried out since the clock moved. */
     isDawn: true,
+    isUnreduced,
     /** The clients are sending again, without faults. */
     isEnding: false,
     /** In the order in which they began. */
@@ -104,6 +105,12 @@ export function openWorld(database: Database, { scenario, mutant }: Subject) {
   return Object.assign(world, { ports, carryOut, start, send });
 }
 
+/** What has become of it all, whichever way it came about. */
+export function endOf({ database, provider, answers, waits }: World): string {
+  const told = answers.map(({ client, answer }) => `${client.name} ${answer.bytes}`);
+  return digest([database.dump(), provider.dump(), told.toSorted(), waits]);
+}
+
 /** Two worlds of one state go on in the same ways, and end in the same violations. */
 export function stateOf(world: World): string {
   return digest([
@@ -117,6 +124,8 @@ export function stateOf(world: World): string {
     world.answers.map(({ client, answer }) => `${client.name} ${answer.bytes}`).toSorted(),
     world.inFlight.map((message) => digest(message)).toSorted(),
     world.watch.violations(),
+    // What was evicted when its time had come may be done anew.
+    world.watch.evictions(),
     world.waits,
   ]);
 }

@@ -82,7 +82,7 @@ const STATUS: Record<string, number> = {
   refund_exceeds_payment: 422,
 };
 
-/** The shop of DESIGN §4: who may do what, and what it changes. */
+/** The shop: who may do what, and what it changes. */
 export class ModelShop {
   readonly products: Product[] = [];
   readonly orders: Order[] = [];

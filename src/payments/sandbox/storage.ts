@@ -43,8 +43,8 @@ export type RefundRow = {
   created_at: number;
 };
 
-// `seq` orders what was made within one millisecond. The CHECK is the referee that DESIGN §4 asks of a database: no
-// mistake above it can refund more than was charged.
+// `seq` orders what was made within one millisecond. The CHECK is the referee: no mistake above it can refund more than
+// was charged.
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS payment_intents (
     id TEXT PRIMARY KEY, amount INTEGER NOT NULL, currency TEXT NOT NULL, status TEXT NOT NULL, payment_method TEXT,
