@@ -21,6 +21,12 @@ export function securitySchemes(registry: OpenAPIHono<AppEnv>["openAPIRegistry"]
     scheme: "bearer",
     description: "An account's API key.",
   });
+  registry.registerComponent("securitySchemes", "webhook", {
+    type: "apiKey",
+    in: "header",
+    name: "stripe-signature",
+    description: "The provider's signature over the raw body.",
+  });
   registry.registerComponent("securitySchemes", "operator", {
     type: "http",
     scheme: "bearer",

@@ -5,8 +5,9 @@ import { MAX_KEY_LENGTH, parseIdempotencyKey } from "./idempotency/key.ts";
 import { MAX_WAIT_SECONDS } from "./idempotency/prefer.ts";
 import { authenticate } from "./principal.ts";
 import { problemResponse } from "./problem.ts";
-import { PROBLEMS, type ProblemCode } from "./problems.ts";
+import type { ProblemCode } from "./problems.ts";
 import { readBody } from "./request-body.ts";
+import { answerHeaders, keyedHeaders, operationId, problemResponses } from "./route-answers.ts";
 import type { AppEnv } from "./scope.ts";
 
 export const authenticated = authenticate();
@@ -37,20 +38,6 @@ const KeyedHeaders = z.object({
       `\`wait=N\`: wait up to N ≤ ${MAX_WAIT_SECONDS} seconds for the outcome of a request in progress (RFC 7240).`,
     ),
 });
-
-const Problem = z
-  .object({
-    type: z.string().describe("A path on this service: a page that says what to do."),
-    title: z.string(),
-    status: z.int(),
-    detail: z.string(),
-    error: z.enum(Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]),
-    retryable: z
-      .boolean()
-      .describe("Whether the same request, under the same key, can succeed later."),
-    request_id: z.string(),
-  })
-  .openapi("Problem");
 
 /** Ids are a prefix and a uuid. What does not look like one is nobody's, and is refused before anything is stored. */
 export const Id = z.string().regex(/^[a-z]{2,8}_[0-9a-z-]{1,40}$/, "is not an id");
@@ -101,12 +88,17 @@ export function readRoute<
   return createRoute({
     method: "get",
     path,
+    operationId: operationId("get", path),
     summary,
     security: [{ account: [] }],
     middleware: [authenticated],
     request: { params: params as Params, query: query as Query },
     responses: {
-      200: { description: "OK", content: { "application/json": { schema: wire } } },
+      200: {
+        description: "OK",
+        headers: answerHeaders,
+        content: { "application/json": { schema: wire } },
+      },
       ...problemResponses(
         query === undefined ? readProblems : ["invalid_request", ...readProblems],
       ),
@@ -132,10 +124,15 @@ export function keyedRoute<
   problems: ProblemCode[];
 }) {
   const { path, summary, params, body, status, wire, problems } = route;
-  const success = { description: "Done", content: { "application/json": { schema: wire } } };
+  const success = {
+    description: "Done",
+    headers: keyedHeaders(status),
+    content: { "application/json": { schema: wire } },
+  };
   return createRoute({
     method: "post",
     path,
+    operationId: operationId("post", path),
     summary,
     security: [{ account: [] }],
     middleware: [authenticated, requireKey, readBody],
@@ -153,18 +150,4 @@ export function keyedRoute<
       ...problemResponses([...keyedProblems, ...problems]),
     },
   });
-}
-
-/** One response per status, which names every code it may carry. */
-function problemResponses(codes: readonly ProblemCode[]) {
-  const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status);
-  const content = { "application/problem+json": { schema: Problem } };
-  const describe = (code: ProblemCode) =>
-    `\`${code}\` (${PROBLEMS[code].retryable ? "a retry can help" : "final"})`;
-  return Object.fromEntries(
-    [...byStatus].map(([status, same]) => [
-      status,
-      { description: same.map(describe).join(", "), content },
-    ]),
-  ) as {};
 }

@@ -3,6 +3,7 @@ import { createMiddleware } from "hono/factory";
 import { timingSafeEqual } from "hono/utils/buffer";
 
 import { problemResponse } from "../problem.ts";
+import { answerHeaders, operationId, problemResponses } from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
 
 /** Operator routes take ADMIN_TOKEN, and are not there at all where none is set. */
@@ -29,12 +30,18 @@ export function operatorRoute<
   return createRoute({
     method: "get",
     path,
+    operationId: operationId("get", path),
     summary,
     security: [{ operator: [] }],
     middleware: [operatorOnly],
     request: { query: query as Query },
     responses: {
-      200: { description: "OK", content: { [type]: { schema: wire } } as ContentOf<Type, Wire> },
+      200: {
+        description: "OK",
+        headers: answerHeaders,
+        content: { [type]: { schema: wire } } as ContentOf<Type, Wire>,
+      },
+      ...problemResponses(["unauthorized", "not_found", "internal_error"]),
     },
   });
 }

@@ -7,6 +7,7 @@ import type { Write } from "../idempotency/ledger.ts";
 import { mutation, type RunContext } from "../idempotency/mutation.ts";
 import { problemResponse } from "../problem.ts";
 import { readBody } from "../request-body.ts";
+import { keyedHeaders, operationId, problemResponses } from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
 import { ok } from "../wire.ts";
 import type { Provider } from "./charge.ts";
@@ -76,14 +77,28 @@ const Event = z
 export const webhookRoute = createRoute({
   method: "post",
   path: "/webhooks/stripe",
+  operationId: operationId("post", "/webhooks/stripe"),
   summary: "Take an event from the payment provider",
+  security: [{ webhook: [] }],
   middleware: [readBody, verifiedEvent],
   request: { body: { content: { "application/json": { schema: Event } }, required: true } },
   responses: {
     200: {
       description: "Taken",
+      headers: keyedHeaders(200),
       content: { "application/json": { schema: z.object({ received: z.literal(true) }) } },
     },
+    ...problemResponses([
+      "webhook_signature_invalid",
+      "invalid_request",
+      "body_too_large",
+      "unsupported_media_type",
+      "idempotency_key_in_progress",
+      "idempotency_key_retry",
+      "idempotency_key_reused",
+      "internal_error",
+      "service_unavailable",
+    ]),
   },
 });
 

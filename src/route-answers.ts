@@ -1,0 +1,103 @@
+import { z } from "@hono/zod-openapi";
+
+import { problemBody } from "./problem.ts";
+import { PROBLEMS, type ProblemCode } from "./problems.ts";
+
+// What the OpenAPI document says of answers: their headers, and every problem with an example.
+
+const Problem = z
+  .looseObject({
+    type: z.string().describe("A path on this service: a page that says what to do."),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    error: z.enum(Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]),
+    retryable: z
+      .boolean()
+      .describe("Whether the same request, under the same key, can succeed later."),
+    request_id: z.string(),
+  })
+  .openapi("Problem");
+
+const RequestId = z.string().describe("What to quote when you ask about this answer.");
+const Replayed = z
+  .enum(["true", "false"])
+  .describe("Whether this is the stored answer of an earlier request with the same key.");
+const Location = z.string().describe("The path of what was made.");
+const RetryAfter = z.string().describe("Seconds to wait before the next try (RFC 9110 §10.2.3).");
+const Challenge = z.string().describe("How to authenticate (RFC 9110 §11.6.1).");
+
+/** Headers of every answer. */
+export const answerHeaders = z.object({ "x-request-id": RequestId });
+
+/** Headers of a mutation's answer. Only a 201 says where the new resource is. */
+export function keyedHeaders(status: 200 | 201) {
+  const always = answerHeaders.extend({ "idempotent-replayed": Replayed });
+  return status === 201 ? always.extend({ location: Location }) : always;
+}
+
+/** What a code adds to the members that every problem has. A test compares each with a real answer. */
+const MEMBERS: { [Code in ProblemCode]?: Record<string, unknown> } = {
+  invalid_request: { errors: [{ path: "/items/0/quantity", message: "Too small" }] },
+  card_declined: {
+    payment_id: "pay_0192f3a0-0000-7000-8000-000000000001",
+    decline_code: "generic_decline",
+  },
+  idempotency_key_in_progress: { retry_after_ms: 200, takeover_after_ms: 29_950 },
+  insufficient_stock: {
+    products: [{ product_id: "prod_0192f3a0-0000-7000-8000-000000000001", available: 1 }],
+  },
+  order_not_cancellable: { order_status: "paid" },
+  order_not_payable: { order_status: "paid" },
+  payment_not_refundable: { payment_status: "failed" },
+  body_too_large: { limit_bytes: 65_536 },
+  unknown_product: { product_ids: ["prod_0192f3a0-0000-7000-8000-000000000009"] },
+  mixed_currencies: { currencies: ["EUR", "USD"] },
+  refund_exceeds_payment: { refundable_amount: 500 },
+};
+
+export function exampleOf(code: ProblemCode) {
+  return problemBody("8f2c7d1e", code, MEMBERS[code]);
+}
+
+/** One response per status, with an example of every code that it may carry. */
+export function problemResponses(codes: readonly ProblemCode[]) {
+  const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, same]) => [
+      status,
+      {
+        description: same.map(describe).join(", "),
+        headers: headersOf(status, same),
+        content: { "application/problem+json": { schema: Problem, examples: examplesOf(same) } },
+      },
+    ]),
+  ) as {};
+}
+
+function describe(code: ProblemCode): string {
+  return `\`${code}\` (${PROBLEMS[code].retryable ? "a retry can help" : "final"})`;
+}
+
+function examplesOf(codes: readonly ProblemCode[]) {
+  const examples = codes.map((code) => [
+    code,
+    { summary: PROBLEMS[code].title, value: exampleOf(code) },
+  ]);
+  return Object.fromEntries(examples) as Record<string, { summary: string; value: object }>;
+}
+
+function headersOf(status: number, codes: readonly ProblemCode[]) {
+  if (status === 401) return answerHeaders.extend({ "www-authenticate": Challenge });
+  const isToldWhen = codes.some((code) => PROBLEMS[code].retryable && code !== "internal_error");
+  return isToldWhen
+    ? answerHeaders.extend({ "retry-after": RetryAfter.optional() })
+    : answerHeaders;
+}
+
+/** A name for generated clients: `postOrdersByIdPayments`. */
+export function operationId(method: string, path: string): string {
+  const words = path.replaceAll(/\{(\w+)\}/g, "by-$1").split(/[^a-z]+/i);
+  const capitalised = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1));
+  return method + capitalised.join("");
+}
