@@ -14,22 +14,42 @@ import { outdatedRows } from "./protocol-page.ts";
 //   npm run explore -- --clients 3 --faults 2 --schedules 20000    so many schedules of each, drawn at random
 //   npm run explore -- --scenario orders --mutant "no fence"       one safeguard taken out
 //   npm run explore -- --scenario orders --replay 0.2.1            one schedule again, as a trace
-const { values } = parseArgs({
-  options: {
-    scenario: { type: "string" },
-    mutant: { type: "string" },
-    clients: { type: "string", default: "2" },
-    faults: { type: "string", default: "1" },
-    schedules: { type: "string" },
-    seed: { type: "string" },
-    replay: { type: "string" },
-  },
-});
+const OPTIONS = {
+  scenario: { type: "string" },
+  mutant: { type: "string" },
+  clients: { type: "string", default: "2" },
+  faults: { type: "string", default: "1" },
+  schedules: { type: "string" },
+  seed: { type: "string" },
+  replay: { type: "string" },
+} as const;
+
+/** Wrong arguments, said in plain words. */
+function refuse(error: unknown): never {
+  console.error(error instanceof Error ? error.message : error);
+  process.exit(2);
+}
+
+function valuesOf() {
+  try {
+    return parseArgs({ options: OPTIONS }).values;
+  } catch (error) {
+    return refuse(error);
+  }
+}
+
+const values = valuesOf();
 const bounds = { clients: whole("clients", 2, 3), faults: whole("faults", 0, 9) };
 const { scenario, mutant = null } = values;
 
+try {
+  mutantOf(mutant);
+  if (scenario !== undefined) scenarioOf(scenario, bounds);
+} catch (error) {
+  refuse(error);
+}
 if (values.replay !== undefined) {
-  await replayOne(scenario ?? "", values.replay.split(".").map(Number));
+  await replayOne(scenario ?? "", values.replay.split(".").map(Number)).catch(refuse);
 } else {
   await exploreAll(scenario === undefined ? scenarios(bounds).map(({ name }) => name) : [scenario]);
 }
@@ -89,11 +109,15 @@ function told(job: Job, { broken, path, trace }: Violation): string {
 }
 
 async function replayOne(name: string, path: readonly number[]): Promise<void> {
+  const subject = { scenario: scenarioOf(name, bounds), mutant: mutantOf(mutant) };
   const { log } = console;
   // The product logs each request.
+  const { error } = console;
   Object.assign(console, { info: () => {}, error: () => {} });
-  const subject = { scenario: scenarioOf(name, bounds), mutant: mutantOf(mutant) };
-  const { trace, broken } = await replay(openDatabase(subject.scenario.seed), subject, path);
+  const replayed = await replay(openDatabase(subject.scenario.seed), subject, path).finally(() =>
+    Object.assign(console, { error }),
+  );
+  const { trace, broken } = replayed;
   log([...trace, "", ...(broken.length > 0 ? broken : ["Every guarantee holds."])].join("\n"));
   // Attempts that crashed may have left timers.
   process.exit(broken.length > 0 ? 1 : 0);
@@ -107,6 +131,5 @@ function samplingOf() {
 function whole(name: "clients" | "faults" | "schedules" | "seed", least: number, most: number) {
   const number = Number(values[name]);
   if (Number.isInteger(number) && number >= least && number <= most) return number;
-  console.error(`--${name} must be a whole number from ${least} to ${most}`);
-  return process.exit(2);
+  return refuse(`--${name} must be a whole number from ${least} to ${most}`);
 }

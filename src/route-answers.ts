@@ -56,7 +56,7 @@ const MEMBERS: { [Code in ProblemCode]?: Record<string, unknown> } = {
   refund_exceeds_payment: { refundable_amount: 500 },
 };
 
-export function exampleOf(code: ProblemCode) {
+function exampleOf(code: ProblemCode) {
   return problemBody("8f2c7d1e", code, MEMBERS[code]);
 }
 

@@ -115,7 +115,9 @@ async function runSchedule(database: Database, subject: Subject, choose: Choose)
     const events = eventsOf(world);
     const chosen = choose(world, events);
     if (chosen === "stop") return world;
-    await take(world, events[chosen]!);
+    const event = events[chosen];
+    if (event === undefined) throw new Error(`There is no event ${chosen} at this turn`);
+    await take(world, event);
   }
 }
 

@@ -63,6 +63,7 @@ const UNFENCED: Names = [
   ["release", /^update "idempotency_keys" set "status"/],
   ["give up the lease", /^update "idempotency_keys" set "updated_at"/],
   ["look at the key", /^select .* from "idempotency_keys"/],
+  ["read", /^select/],
 ];
 
 /** The ledger's word for a message. */

@@ -220,10 +220,11 @@ function everySecond(newId: () => string, name: string): () => string {
   };
 }
 
-/** @throws when there is none of that name. */
+/** @throws naming those that there are, when there is none of that name. */
 export function mutantOf(name: string | null): Mutant | null {
   if (name === null) return null;
   const found = MUTANTS.find((mutant) => mutant.name === name);
-  if (found === undefined) throw new Error(`There is no mutant "${name}"`);
-  return found;
+  if (found !== undefined) return found;
+  const names = MUTANTS.map((mutant) => `  ${mutant.name}`).join("\n");
+  throw new Error(`There is no mutant "${name}". There are:\n${names}`);
 }

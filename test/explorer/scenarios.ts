@@ -238,10 +238,12 @@ function naiveScenario(endpoint: string, { clients, faults }: Bounds): Scenario 
   };
 }
 
-/** @throws when there is none of that name. */
+/** @throws naming those that there are, when there is none of that name. */
 export function scenarioOf(name: string, bounds: Bounds): Scenario {
   const naive = NAIVE_ENDPOINTS.map((endpoint) => naiveScenario(endpoint, bounds));
-  const found = [...scenarios(bounds), ...naive].find((scenario) => scenario.name === name);
-  if (found === undefined) throw new Error(`There is no scenario "${name}"`);
-  return found;
+  const all = [...scenarios(bounds), ...naive];
+  const found = all.find((scenario) => scenario.name === name);
+  if (found !== undefined) return found;
+  const names = all.map((scenario) => `  ${scenario.name}`).join("\n");
+  throw new Error(`There is no scenario "${name}". There are:\n${names}`);
 }
