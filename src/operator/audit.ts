@@ -1,6 +1,7 @@
 import { type RouteHandler, z } from "@hono/zod-openapi";
 import { sql, type SQL } from "drizzle-orm";
 
+import type { Config } from "../env.ts";
 import type { Database } from "../idempotency/ledger.ts";
 import { booksOf } from "../payments/provider.ts";
 import type { StripeSandbox } from "../payments/sandbox/sandbox.ts";
@@ -28,7 +29,7 @@ export const auditRoute = operatorRoute({
 
 export const readAudit: RouteHandler<typeof auditRoute, AppEnv> = async (c) => {
   const { db, config, now } = c.var;
-  return c.json(await audit(db, booksOf(c), { now: now(), retentionMs: config.retentionMs }), 200);
+  return c.json(await audit(db, booksOf(c), { ...config, now: now() }), 200);
 };
 
 interface Invariant {
@@ -40,11 +41,15 @@ interface Invariant {
 
 const ACTIVE_ORDERS = sql`(SELECT * FROM orders WHERE status <> 'cancelled')`;
 
-const invariants = (now: number, retentionMs: number): Invariant[] => [
+/** What the audit needs to know of the settings, and the time. */
+type At = Pick<Config, "retentionMs" | "pendingTtlMs"> & { now: number };
+
+const invariants = ({ now, retentionMs, pendingTtlMs }: At): Invariant[] => [
   {
     name: "effect_without_key",
     claim: "Every order inside the retention window has its completed key",
-    offenders: sql`SELECT id FROM orders WHERE created_at > ${now - retentionMs}
+    // The window counts from the claim, which came before the order, by less than a lease.
+    offenders: sql`SELECT id FROM orders WHERE created_at > ${now - retentionMs + pendingTtlMs}
       AND id NOT IN (SELECT 'ord_' || operation_id FROM idempotency_keys WHERE status = 'completed')`,
   },
   {
@@ -111,10 +116,10 @@ const invariants = (now: number, retentionMs: number): Invariant[] => [
 export async function audit(
   db: Database,
   sandbox: DurableObjectStub<StripeSandbox> | null,
-  { now, retentionMs }: { now: number; retentionMs: number },
+  at: At,
 ) {
   const checks = [];
-  for (const { name, claim, offenders } of invariants(now, retentionMs)) {
+  for (const { name, claim, offenders } of invariants(at)) {
     const rows = await db.all<{ id: string }>(offenders);
     checks.push(
       result(

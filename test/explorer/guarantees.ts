@@ -122,7 +122,11 @@ function brokenForLedger({ database, watch }: World, effects: Effect[]): string[
 
 async function brokenForAudit({ database, provider, clock }: World): Promise<string[]> {
   const db = drizzle(bindingTo(async (statements) => database.carryOut(statements)));
-  const { checks } = await audit(db, provider as never, { now: clock, retentionMs: RETENTION_MS });
+  const { checks } = await audit(db, provider as never, {
+    now: clock,
+    retentionMs: RETENTION_MS,
+    pendingTtlMs: PENDING_TTL_MS,
+  });
   return checks
     .filter(({ violations }) => violations > 0)
     .map(({ name }) => `${AUDITED[name]}. the audit finds ${name}`);

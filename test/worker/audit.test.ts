@@ -2,9 +2,11 @@ import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { expect, test } from "vitest";
 
+import { evictExpired } from "../../src/idempotency/eviction.ts";
 import { audit } from "../../src/operator/audit.ts";
+import { type Fault, faultyD1 } from "./faulty-d1.ts";
 import { brokenGuarantees, pay, placeOrder } from "./payments.ts";
-import { openShop, shelve, sql } from "./shop.ts";
+import { ledgerRow, openShop, shelve, sql, TestClock } from "./shop.ts";
 import { stripe } from "./stripe-sandbox.ts";
 
 // Goal: an audit that cannot fail proves nothing. Each check is shown a database, or a provider, in which its guarantee
@@ -29,6 +31,7 @@ test("a shop that was used as it should be passes every check", async () => {
   const { ok, checks } = await audit(drizzle(env.DB), env.SANDBOX.getByName("stripe"), {
     now: NOW,
     retentionMs: RETENTION_MS,
+    pendingTtlMs: 30_000,
   });
 
   expect(checks.filter(({ violations }) => violations > 0)).toEqual([]);
@@ -68,6 +71,33 @@ test("an order without its key, and a key without its order, are named", async (
     undo: rename("another", operation),
     offender: "another",
   });
+});
+
+test("an order is not an offender when its key was claimed a little earlier, and evicted in time", async () => {
+  const clock = new TestClock();
+  // Long ago, so that nothing else in this file is evicted with it.
+  clock.advance(-10 * RETENTION_MS);
+  const d1 = faultyD1();
+  const shop = await openShop({ bindings: { DB: d1.DB }, ports: { now: clock.now } });
+  const slow: Fault = async (carryOut) => {
+    const result = await carryOut();
+    clock.advance(5_000);
+    return result;
+  };
+  const product = await shelve(shop.account.id);
+  d1.next(slow);
+  const order = { items: [{ product_id: product, quantity: 1 }] };
+  const { json } = await shop.post("/orders", order, "slow claim");
+  const claimedAt = clock.now() - 5_000;
+
+  const now = claimedAt + RETENTION_MS + 1;
+  await evictExpired(drizzle(env.DB), { now, pendingTtlMs: 30_000, limit: 1_000 });
+
+  expect(await ledgerRow(shop.account.id, "slow claim")).toBeNull();
+  const at = { now, retentionMs: RETENTION_MS, pendingTtlMs: 30_000 };
+  const { checks } = await audit(drizzle(env.DB), null, at);
+  const named = checks.find(({ name }) => name === "effect_without_key")!;
+  expect(named.ids).not.toContain(json["id"]);
 });
 
 test("two keys of one operation are named", async () => {

@@ -272,7 +272,7 @@ test("/lab/orders/unfenced lets the late owner put its response in the place of 
 test("the audit finds the lab's orders: each is one that no key of the ledger stands behind", async () => {
   const { clock, healthy, product } = await openLab();
   const violations = async () => {
-    const at = { now: clock.now(), retentionMs: RETENTION_MS };
+    const at = { now: clock.now(), retentionMs: RETENTION_MS, pendingTtlMs: 30_000 };
     const { checks } = await audit(drizzle(env.DB), sandbox, at);
     return Object.fromEntries(checks.map((check) => [check.name, check.violations]));
   };

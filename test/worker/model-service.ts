@@ -116,8 +116,7 @@ export async function openService() {
       }),
 
     async brokenGuarantees() {
-      // A window is counted from the claim, and the audit counts it from the order, which comes a little later.
-      const at = { now: clock.now() + CLAIM_MS, retentionMs: config.retentionMs };
+      const at = { ...config, now: clock.now() };
       const { checks } = await audit(drizzle(env.DB), sandbox, at);
       return checks.filter(({ violations }) => violations > 0);
     },

@@ -11,7 +11,7 @@ import { realPorts, type Shop, shelve, sql } from "./shop.ts";
 import { sandbox, stripe } from "./stripe-sandbox.ts";
 
 export const SECRETS = { STRIPE_WEBHOOK_SECRETS: "whsec_new,whsec_old" };
-const RETENTION_MS = 86_400_000;
+const SETTINGS = { retentionMs: 86_400_000, pendingTtlMs: 30_000 };
 
 /** A pending order of 10.00 EUR, ready to be paid. */
 export async function placeOrder({ account, post }: Shop): Promise<string> {
@@ -52,7 +52,7 @@ export async function chargesOf(order: string): Promise<string[]> {
 
 /** The names of the guarantees that do not hold, over everything there is. */
 export async function brokenGuarantees(now: number): Promise<string[]> {
-  const { checks } = await audit(drizzle(env.DB), sandbox, { now, retentionMs: RETENTION_MS });
+  const { checks } = await audit(drizzle(env.DB), sandbox, { ...SETTINGS, now });
   return checks
     .filter(({ violations }) => violations > 0)
     .map(({ name, ids }) => `${name}: ${ids.join(", ")}`);
