@@ -27,7 +27,15 @@ const StockAdjustment = z
     reason: z.string().nullable(),
     created_at: z.iso.datetime(),
   })
-  .openapi("StockAdjustment");
+  .openapi("StockAdjustment", {
+    example: {
+      id: "adj_0192f3a0-0000-7000-8000-000000000005",
+      product_id: "prod_0192f3a0-0000-7000-8000-000000000001",
+      delta: 25,
+      reason: "delivery",
+      created_at: "2026-01-01T12:00:00.000Z",
+    },
+  });
 
 const adjustStockRoute = keyedRoute({
   path: "/products/{id}/stock-adjustments",

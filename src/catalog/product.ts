@@ -13,7 +13,17 @@ export const Product = z
     stock: z.int().describe("What is left to sell."),
     created_at: z.iso.datetime(),
   })
-  .openapi("Product");
+  .openapi("Product", {
+    example: {
+      id: "prod_0192f3a0-0000-7000-8000-000000000001",
+      sku: "MUG-01",
+      name: "Mug",
+      unit_price: 1250,
+      currency: "EUR",
+      stock: 100,
+      created_at: "2026-01-01T12:00:00.000Z",
+    },
+  });
 
 export function productToWire(row: typeof products.$inferSelect): z.infer<typeof Product> {
   return {

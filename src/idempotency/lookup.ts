@@ -15,7 +15,19 @@ export const KeyStatus = z
     created_at: z.iso.datetime(),
     expires_at: z.iso.datetime().describe("Replays are promised until then, and may go on longer."),
   })
-  .openapi("IdempotencyKey");
+  .openapi("IdempotencyKey", {
+    example: {
+      key: "basket-17",
+      status: "completed",
+      generation: 1,
+      method: "POST",
+      path: "/orders",
+      response_status: 201,
+      location: "/orders/ord_0192f3a0-0000-7000-8000-000000000002",
+      created_at: "2026-01-01T12:00:00.000Z",
+      expires_at: "2026-01-02T12:00:00.000Z",
+    },
+  });
 
 export function keyStatusOf(row: LedgerRow): z.infer<typeof KeyStatus> {
   const headers: Record<string, string> = JSON.parse(row.responseHeaders ?? "{}");

@@ -21,7 +21,25 @@ export const Order = z
     ),
     created_at: z.iso.datetime(),
   })
-  .openapi("Order");
+  .openapi("Order", {
+    example: {
+      id: "ord_0192f3a0-0000-7000-8000-000000000002",
+      status: "pending",
+      currency: "EUR",
+      total: 2500,
+      reference: "basket-17",
+      items: [
+        {
+          product_id: "prod_0192f3a0-0000-7000-8000-000000000001",
+          name: "Mug",
+          unit_price: 1250,
+          quantity: 2,
+          subtotal: 2500,
+        },
+      ],
+      created_at: "2026-01-01T12:00:00.000Z",
+    },
+  });
 
 type OrderRow = Omit<typeof orders.$inferSelect, "updatedAt">;
 export type OrderItemRow = typeof orderItems.$inferSelect;

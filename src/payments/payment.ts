@@ -17,7 +17,19 @@ export const Payment = z
     decline_code: z.string().nullable(),
     created_at: z.iso.datetime(),
   })
-  .openapi("Payment");
+  .openapi("Payment", {
+    example: {
+      id: "pay_0192f3a0-0000-7000-8000-000000000003",
+      order_id: "ord_0192f3a0-0000-7000-8000-000000000002",
+      status: "succeeded",
+      amount: 2500,
+      refunded_amount: 0,
+      currency: "EUR",
+      payment_method: "pm_card_visa",
+      decline_code: null,
+      created_at: "2026-01-01T12:00:00.000Z",
+    },
+  });
 
 export function paymentToWire(row: PaymentRow): z.infer<typeof Payment> {
   return {
@@ -43,7 +55,17 @@ export const Refund = z
     reason: z.string().nullable(),
     created_at: z.iso.datetime(),
   })
-  .openapi("Refund");
+  .openapi("Refund", {
+    example: {
+      id: "ref_0192f3a0-0000-7000-8000-000000000004",
+      payment_id: "pay_0192f3a0-0000-7000-8000-000000000003",
+      status: "succeeded",
+      amount: 500,
+      currency: "EUR",
+      reason: "one mug was broken",
+      created_at: "2026-01-01T12:00:00.000Z",
+    },
+  });
 
 export function refundToWire(row: RefundRow, currency: string): z.infer<typeof Refund> {
   return {

@@ -121,6 +121,46 @@ test("every example of a problem is an answer that the service gives", async () 
   expect(codes.filter((code) => !examples.has(code))).toEqual(["method_not_allowed"]);
 });
 
+test("every example of a success is what the service answers to the example of its request", async () => {
+  const shop = await openShop();
+  const { get, post } = shop;
+  const { components } = (await get("/openapi.json")).json as {
+    components: { schemas: Record<string, { example?: Json }> };
+  };
+  const example = (name: string) => components.schemas[name]!.example!;
+  const key = String(example("IdempotencyKey")["key"]);
+
+  const product = await post("/products", example("CreateProductRequest"), "product");
+  const productId = String(product.json["id"]);
+  const ask = JSON.stringify(example("CreateOrderRequest")).replace(/prod_[-\w]+/, productId);
+  const order = await post("/orders", ask, key);
+  const payments = `/orders/${String(order.json["id"])}/payments`;
+  const payment = await post(payments, example("PayOrderRequest"), "payment");
+  const refunds = `/payments/${String(payment.json["id"])}/refunds`;
+  const adjustments = `/products/${productId}/stock-adjustments`;
+  const answers = {
+    Product: product,
+    Order: order,
+    IdempotencyKey: await get(`/idempotency-keys/${key}`),
+    Payment: payment,
+    Refund: await post(refunds, example("RefundRequest"), "refund"),
+    StockAdjustment: await post(adjustments, example("AdjustStockRequest"), "adjustment"),
+  };
+
+  for (const [name, { json }] of Object.entries(answers)) {
+    expect(withoutChance(json), name).toEqual(withoutChance(example(name)));
+  }
+});
+
+/** As it is, but for ids and times. */
+function withoutChance(json: Json): Json {
+  return JSON.parse(
+    JSON.stringify(json)
+      .replaceAll(/([a-z]+)_[0-9a-f]{8}-[-0-9a-f]{27}/g, "$1_…")
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "…"),
+  );
+}
+
 test("every operation has a name of its own and says which headers come back", async () => {
   const { paths } = await documented();
   const operations = Object.values(paths).flatMap((methods) =>
