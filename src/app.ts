@@ -15,7 +15,7 @@ import { mountLab } from "./lab/lab.ts";
 import { ledgerService } from "./ledger-service.ts";
 import { logRequests } from "./log.ts";
 import { auditRoute, readAudit } from "./operator/audit.ts";
-import { openApiDocument, securitySchemes } from "./openapi.ts";
+import { describePages, openApiDocument, securitySchemes } from "./openapi.ts";
 import { health, healthRoute } from "./operator/health.ts";
 import { ledgerRoute, readLedger } from "./operator/ledger-figures.ts";
 import { metricsRoute, readMetrics } from "./operator/metrics.ts";
@@ -48,12 +48,13 @@ export function createApp(ports: Ports, { hasLab }: Pick<Config, "hasLab"> = { h
   app.onError(answerError);
 
   app.get("/", (c) =>
-    c.json({ openapi: "/openapi.json", problems: "/problems", health: "/healthz" }),
+    c.json({ docs: "/docs", openapi: "/openapi.json", problems: "/problems", health: "/healthz" }),
   );
   app.get("/problems", (c) => c.html(problemIndex()));
   app.get("/problems/:code", (c) => problemPage(c, c.req.param("code")) ?? c.notFound());
   app.doc31("/openapi.json", openApiDocument);
   securitySchemes(app.openAPIRegistry);
+  describePages(app.openAPIRegistry);
   if (hasLab) mountLab(app, ports);
 
   return app

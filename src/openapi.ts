@@ -1,6 +1,8 @@
-import type { OpenAPIHono } from "@hono/zod-openapi";
+import { type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 
+import type { ProblemCode } from "./problems.ts";
+import { answerHeaders, named, problemResponses } from "./route-answers.ts";
 import type { AppEnv } from "./scope.ts";
 
 export const openApiDocument = (c: Context<AppEnv>) => ({
@@ -14,6 +16,29 @@ export const openApiDocument = (c: Context<AppEnv>) => ({
   },
   servers: [{ url: new URL(c.req.url).origin }],
 });
+
+/** The pages for people, which are mounted beside the routes. */
+export function describePages(registry: OpenAPIHono<AppEnv>["openAPIRegistry"]): void {
+  const page = (path: string, summary: string, type = "text/html", problems: ProblemCode[] = []) =>
+    registry.registerPath({
+      method: "get",
+      path,
+      ...named("get", path),
+      tags: ["pages"],
+      summary,
+      security: [],
+      ...(path.includes("{code}") && { request: { params: z.object({ code: z.string() }) } }),
+      responses: {
+        200: { description: "OK", headers: answerHeaders, content: { [type]: { schema: {} } } },
+        ...problemResponses([...problems, "internal_error"]),
+      },
+    });
+  page("/", "Where to begin", "application/json");
+  page("/openapi.json", "This document", "application/json");
+  page("/docs", "This document, to be read");
+  page("/problems", "Every error, with a link to its page");
+  page("/problems/{code}", "What an error means, and what to do", "text/html", ["not_found"]);
+}
 
 export function securitySchemes(registry: OpenAPIHono<AppEnv>["openAPIRegistry"]): void {
   registry.registerComponent("securitySchemes", "account", {

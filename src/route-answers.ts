@@ -95,9 +95,14 @@ function headersOf(status: number, codes: readonly ProblemCode[]) {
     : answerHeaders;
 }
 
-/** A name for generated clients: `postOrdersByIdPayments`. */
-export function operationId(method: string, path: string): string {
+/** A name for generated clients, such as `postOrdersByIdPayments`, and under what a viewer lists it. */
+export function named(method: string, path: string) {
   const words = path.replaceAll(/\{(\w+)\}/g, "by-$1").split(/[^a-z]+/i);
   const capitalised = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1));
-  return method + capitalised.join("");
+  return { operationId: method + capitalised.join(""), tags: [tagOf(path)] };
+}
+
+function tagOf(path: string): string {
+  const [, first] = path.split("/");
+  return first === "admin" || first === "metrics" || first === "healthz" ? "operator" : first!;
 }

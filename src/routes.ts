@@ -7,7 +7,7 @@ import { authenticate } from "./principal.ts";
 import { problemResponse } from "./problem.ts";
 import type { ProblemCode } from "./problems.ts";
 import { readBody } from "./request-body.ts";
-import { answerHeaders, keyedHeaders, operationId, problemResponses } from "./route-answers.ts";
+import { answerHeaders, keyedHeaders, named, problemResponses } from "./route-answers.ts";
 import type { AppEnv } from "./scope.ts";
 
 export const authenticated = authenticate();
@@ -88,7 +88,7 @@ export function readRoute<
   return createRoute({
     method: "get",
     path,
-    operationId: operationId("get", path),
+    ...named("get", path),
     summary,
     security: [{ account: [] }],
     middleware: [authenticated],
@@ -132,7 +132,7 @@ export function keyedRoute<
   return createRoute({
     method: "post",
     path,
-    operationId: operationId("post", path),
+    ...named("post", path),
     summary,
     security: [{ account: [] }],
     middleware: [authenticated, requireKey, readBody],

@@ -1,13 +1,13 @@
 import { createRoute, type RouteHandler, z } from "@hono/zod-openapi";
 
-import { answerHeaders, operationId } from "../route-answers.ts";
+import { answerHeaders, named } from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
 
 /** Liveness only: it asks nothing of the database, so a busy database does not get the service restarted. */
 export const healthRoute = createRoute({
   method: "get",
   path: "/healthz",
-  operationId: operationId("get", "/healthz"),
+  ...named("get", "/healthz"),
   summary: "Liveness",
   security: [],
   responses: {

@@ -3,7 +3,7 @@ import { createMiddleware } from "hono/factory";
 import { timingSafeEqual } from "hono/utils/buffer";
 
 import { problemResponse } from "../problem.ts";
-import { answerHeaders, operationId, problemResponses } from "../route-answers.ts";
+import { answerHeaders, named, problemResponses } from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
 
 /** Operator routes take ADMIN_TOKEN, and are not there at all where none is set. */
@@ -30,7 +30,7 @@ export function operatorRoute<
   return createRoute({
     method: "get",
     path,
-    operationId: operationId("get", path),
+    ...named("get", path),
     summary,
     security: [{ operator: [] }],
     middleware: [operatorOnly],

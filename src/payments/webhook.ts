@@ -7,7 +7,7 @@ import type { Write } from "../idempotency/ledger.ts";
 import { mutation, type RunContext } from "../idempotency/mutation.ts";
 import { problemResponse } from "../problem.ts";
 import { readBody } from "../request-body.ts";
-import { keyedHeaders, operationId, problemResponses } from "../route-answers.ts";
+import { keyedHeaders, named, problemResponses } from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
 import { ok } from "../wire.ts";
 import type { Provider } from "./charge.ts";
@@ -77,7 +77,7 @@ const Event = z
 export const webhookRoute = createRoute({
   method: "post",
   path: "/webhooks/stripe",
-  operationId: operationId("post", "/webhooks/stripe"),
+  ...named("post", "/webhooks/stripe"),
   summary: "Take an event from the payment provider",
   security: [{ webhook: [] }],
   middleware: [readBody, verifiedEvent],
