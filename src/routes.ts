@@ -31,6 +31,10 @@ const KeyedHeaders = z.object({
     .describe(
       `Names the operation. 1 to ${MAX_KEY_LENGTH} printable ASCII characters, bare or as an RFC 9651 String.`,
     ),
+  "x-api-version": z
+    .string()
+    .optional()
+    .describe("Part of the request that the key names, if you send it. One version is served."),
   prefer: z
     .string()
     .optional()

@@ -117,7 +117,10 @@ test("a header with a quote that is never closed is read in linear time", () => 
     for (let i = 0; i < 20; i++) preferredWaitSeconds(header);
     return performance.now() - start;
   };
-  timeOf(3_000);
+  // Interleaved, and the least of each: what else the machine does only ever adds.
+  const times = Array.from({ length: 10 }, () => [timeOf(3_000), timeOf(30_000)] as const);
+  const short = Math.min(...times.map(([time]) => time));
+  const long = Math.min(...times.map(([, time]) => time));
 
-  expect(timeOf(30_000) / timeOf(3_000)).toBeLessThan(40);
+  expect(long / short).toBeLessThan(40);
 });
