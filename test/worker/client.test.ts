@@ -12,7 +12,8 @@ import { openShop, ordersOf, shelve, type Shop, sql, stockOf } from "./shop.ts";
 
 // Goal: a caller that keeps one key per operation ends every operation with an answer and one effect, over a network
 // that loses three in ten requests and three in ten answers, and delays and duplicates others. One that makes its key
-// inside the loop, over the same network, does not. A failure names the seed.
+// inside the loop, over the same network, does not. A failure names the seed, which says what the network does next; with
+// fifty operations at once it does not say to whom.
 
 const OPERATIONS = 2000;
 /** How many of the orders are paid, too. */
