@@ -90,7 +90,6 @@ export function openActor(name: string, { wrap, parks, carryOut }: ActorOptions)
       return `00000000-0000-7000-8000-${node}`;
     },
     parked: () => parked?.message ?? null,
-    isDone: () => state === "done",
     startedAt: () => startedAt,
     /** When it had all that it needs to claim. */
     claimableSince: () => uploadedAt ?? startedAt,

@@ -71,20 +71,25 @@ export function openDatabase(seed: string) {
     return JSON.stringify(rows);
   }
 
+  /** Rows as objects, for whoever looks on. */
+  function read<Row>(sql: string): Row[] {
+    return asD1Result(run({ sql, params: [] })).results as Row[];
+  }
+
   /** Ids of the payments and refunds that are not settled. */
   function hanging(): string[] {
     const unsettled = (table: string) => `SELECT id FROM ${table} WHERE status = 'processing'`;
-    const sql = `${unsettled("payments")} UNION ALL ${unsettled("refunds")}`;
-    return run({ sql, params: [] }).rows.map(([id]) => id as string);
+    const ids = read<{ id: string }>(`${unsettled("payments")} UNION ALL ${unsettled("refunds")}`);
+    return ids.map(({ id }) => id);
   }
 
-  const tables = run({
-    sql: "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('ledger_figures', 'sweep_runs')",
-    params: [],
-  }).rows.map(([name]) => name as string);
+  const tables = read<{ name: string }>(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('ledger_figures', 'sweep_runs')",
+  ).map(({ name }) => name);
 
   return {
     carryOut,
+    read,
     dump,
     hanging,
     exec: (sql: string) => sqlite.exec(sql),

@@ -91,7 +91,7 @@ export async function sample(
   return { ...found, states: passed.size, isExhaustive: false };
 }
 
-/** Runs one schedule again, and says what happened in it. */
+/** Runs one schedule again, and says what happened in it. @throws when the path ends before it does. */
 export async function replay(
   database: Database,
   subject: Subject,
@@ -99,6 +99,7 @@ export async function replay(
 ): Promise<Pick<Violation, "trace" | "broken">> {
   let turn = 0;
   const world = await runSchedule(database, subject, () => path[turn++] ?? "stop");
+  if (eventsOf(world).length > 0) throw new Error("The schedule is not over where the path ends");
   return { trace: world.trace, broken: await violationsOf(world) };
 }
 

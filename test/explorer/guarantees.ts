@@ -46,8 +46,7 @@ interface Effect {
 }
 
 function effectsOf({ database, scenario }: World): Effect[] {
-  const { rows } = database.carryOut([{ sql: scenario.effects, params: [] }])[0]!;
-  return rows.map(([id, account]) => ({ id, account }) as Effect);
+  return database.read<Effect>(scenario.effects);
 }
 
 function brokenByCount({ scenario, watch }: World, effects: Effect[]): string[] {
@@ -101,16 +100,16 @@ function fateOf({ error, bytes }: Answer): string {
 }
 
 function brokenForLedger({ database, watch }: World, effects: Effect[]): string[] {
-  const sql =
-    "SELECT principal || ' ' || operation_id FROM idempotency_keys WHERE response_status = 201";
-  const { rows } = database.carryOut([{ sql, params: [] }])[0]!;
-  const completed = new Set(rows.map(([id]) => id));
+  const keys = database.read<{ id: string }>(
+    "SELECT principal || ' ' || operation_id AS id FROM idempotency_keys WHERE response_status = 201",
+  );
+  const completed = new Set(keys.map(({ id }) => id));
   const made = effects.map(({ id, account }) => `${account} ${id.slice(id.indexOf("_") + 1)}`);
   const broken: string[] = [];
   if (watch.evictions() === 0 && database.hanging().length > 0) {
     broken.push("5. every key is answered, and a payment or refund still hangs");
   }
-  if ([...completed].some((id) => !made.includes(id as string))) {
+  if ([...completed].some((id) => !made.includes(id))) {
     broken.push("4. a key is completed whose effect is not there");
   }
   // Of what was made before its row was evicted, the row says nothing any more.

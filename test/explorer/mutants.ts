@@ -90,8 +90,10 @@ export const MUTANTS: Mutant[] = [
     name: "provider key from the generation",
     scenario: "payments",
     wrap: rekeying((key, { database }) => {
-      const sql = "SELECT generation FROM idempotency_keys";
-      return `${key}-${String(database.carryOut([{ sql, params: [] }])[0]!.rows[0])}`;
+      const [row] = database.read<{ generation: number }>(
+        "SELECT generation FROM idempotency_keys",
+      );
+      return `${key}-${row!.generation}`;
     }),
   },
   {

@@ -111,10 +111,10 @@ function duplicates<Request extends object>(request: Request, count: number) {
 
 const NONE: Budget = { faults: 0, ttls: 0, windows: 0, sweeps: 0, reconciles: 0 };
 
-const ORDERS_PLACED = "SELECT id, account_id FROM orders WHERE created_at > 0";
+const ORDERS_PLACED = "SELECT id, account_id AS account FROM orders WHERE created_at > 0";
 const PAYMENTS_MADE =
-  "SELECT id, account_id FROM payments WHERE status = 'succeeded' AND created_at > 0";
-const REFUNDS_GIVEN = "SELECT id, account_id FROM refunds WHERE status = 'succeeded'";
+  "SELECT id, account_id AS account FROM payments WHERE status = 'succeeded' AND created_at > 0";
+const REFUNDS_GIVEN = "SELECT id, account_id AS account FROM refunds WHERE status = 'succeeded'";
 
 export interface Bounds {
   /** Clients that send the same request at once. */

@@ -14,8 +14,9 @@ interface Row {
   expiresAt: number;
 }
 
-const ROWS = `SELECT principal, key, generation, owner, fingerprint, status, updated_at, expires_at,
-  response_status || response_headers || coalesce(response_body, '') FROM idempotency_keys`;
+const ROWS = `SELECT principal, key, generation, owner, fingerprint, status, updated_at AS updatedAt,
+  expires_at AS expiresAt, response_status || response_headers || coalesce(response_body, '') AS response
+  FROM idempotency_keys`;
 
 /**
  * Looks at the ledger after every message, for what no answer at the end would show.
@@ -87,33 +88,6 @@ export function openWatch(database: Database, { pendingTtlMs }: { pendingTtlMs: 
 }
 
 function rowsOf(database: Database): Map<string, Row> {
-  const { rows } = database.carryOut([{ sql: ROWS, params: [] }])[0]!;
-  return new Map(
-    rows.map(
-      ([
-        principal,
-        key,
-        generation,
-        owner,
-        fingerprint,
-        status,
-        updatedAt,
-        expiresAt,
-        response,
-      ]) => [
-        `${principal as string} ${key as string}`,
-        {
-          principal,
-          key,
-          generation,
-          owner,
-          fingerprint,
-          status,
-          updatedAt,
-          expiresAt,
-          response,
-        } as Row,
-      ],
-    ),
-  );
+  const rows = database.read<Row>(ROWS);
+  return new Map(rows.map((row) => [`${row.principal} ${row.key}`, row]));
 }

@@ -6,7 +6,7 @@ import worker from "../../src/index.ts";
 import { CRON_BATCH_SIZE } from "../../src/idempotency/sweep.ts";
 import { callLost, faultyD1, passes } from "./faulty-d1.ts";
 import { openOffice } from "./operator.ts";
-import { plant } from "./planted.ts";
+import { emptyLedger, plant } from "./planted.ts";
 import { ledgerRow, ledgerSize, openShop, ordersOf, shelve, sql, TestClock } from "./shop.ts";
 
 // Goal: eviction that falls behind, or stops, is seen before the table has grown too large; and one that has fallen far
@@ -17,13 +17,7 @@ const RETENTION_MS = 86_400_000;
 const order = (product: string) => ({ items: [{ product_id: product, quantity: 1 }] });
 const cron = (DB = env.DB) => worker.scheduled(createScheduledController(), { ...env, DB });
 
-beforeEach(async () => {
-  await env.DB.batch([
-    sql`DELETE FROM idempotency_keys`,
-    sql`DELETE FROM sweep_runs`,
-    sql`UPDATE ledger_figures SET evicted = 0, takeovers = 0, fenced_out = 0, counted_at = NULL`,
-  ]);
-});
+beforeEach(emptyLedger);
 
 /** Collects the log lines at error level from here on. */
 function collectErrors(): unknown[] {

@@ -10,7 +10,7 @@ import { numbersFrom } from "../../scripts/random.ts";
 import { answerLost, callLost, faultyD1, gate, jitter, passes } from "./faulty-d1.ts";
 import { openOffice } from "./operator.ts";
 import { faultyProvider, pay, placeOrder } from "./payments.ts";
-import { plant } from "./planted.ts";
+import { emptyLedger, plant } from "./planted.ts";
 import { ledgerSize, openShop, postRequest, realPorts, shelve, sql, TestClock } from "./shop.ts";
 import { stripe } from "./stripe-sandbox.ts";
 import { mounting, PATH, succeed } from "./test-mutation.ts";
@@ -22,13 +22,7 @@ const RETENTION_MS = 86_400_000;
 const SETTINGS = { pendingTtlMs: PENDING_TTL_MS, evictionLagAlertMs: 3_600_000 };
 const order = (product: string) => ({ items: [{ product_id: product, quantity: 1 }] });
 
-beforeEach(async () => {
-  await env.DB.batch([
-    sql`DELETE FROM idempotency_keys`,
-    sql`DELETE FROM sweep_runs`,
-    sql`UPDATE ledger_figures SET evicted = 0, takeovers = 0, fenced_out = 0, counted_at = NULL`,
-  ]);
-});
+beforeEach(emptyLedger);
 
 /** Two doors to one shop, the first of which has faults, and the operator's, all at the time of one clock. */
 async function openAll() {

@@ -1,9 +1,8 @@
-import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 
 import { callLost, faultyD1, gate, passes } from "./faulty-d1.ts";
 import { openOffice } from "./operator.ts";
-import { plant } from "./planted.ts";
+import { emptyLedger, plant } from "./planted.ts";
 import { openShop, shelve, sql, TestClock } from "./shop.ts";
 
 // Goal: Prometheus sees what the operator sees, and polling costs next to nothing however large the ledger is.
@@ -11,13 +10,7 @@ import { openShop, shelve, sql, TestClock } from "./shop.ts";
 const RETENTION_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
-beforeEach(async () => {
-  await env.DB.batch([
-    sql`DELETE FROM idempotency_keys`,
-    sql`DELETE FROM sweep_runs`,
-    sql`UPDATE ledger_figures SET evicted = 0, takeovers = 0, fenced_out = 0, counted_at = NULL`,
-  ]);
-});
+beforeEach(emptyLedger);
 
 /** An operator's view whose every message to D1 is counted. */
 async function openCounted() {

@@ -1,3 +1,5 @@
+import { env } from "cloudflare:workers";
+
 import { sql } from "./shop.ts";
 
 const RETENTION_MS = 86_400_000;
@@ -24,4 +26,13 @@ export async function plant(
     SELECT ${principal}, ${status} || value, 'op', 'v1:', ${status}, 1, 'owner', 'POST', '/orders',
        ${responseStatus}, ${expiresAt - RETENTION_MS}, ${updatedAt}, ${expiresAt}
     FROM series`.run();
+}
+
+/** Leaves no key, no run and no figure of the test before. */
+export async function emptyLedger(): Promise<void> {
+  await env.DB.batch([
+    sql`DELETE FROM idempotency_keys`,
+    sql`DELETE FROM sweep_runs`,
+    sql`UPDATE ledger_figures SET evicted = 0, takeovers = 0, fenced_out = 0, counted_at = NULL`,
+  ]);
 }
