@@ -52,7 +52,7 @@ export function createApp(ports: Ports, { hasLab }: Pick<Config, "hasLab"> = { h
   );
   app.get("/problems", (c) => c.html(problemIndex()));
   app.get("/problems/:code", (c) => problemPage(c, c.req.param("code")) ?? c.notFound());
-  app.doc31("/openapi.json", openApiDocument);
+  app.doc31("/openapi.json", (c) => openApiDocument(new URL(c.req.url).origin));
   securitySchemes(app.openAPIRegistry);
   describePages(app.openAPIRegistry);
   if (hasLab) mountLab(app, ports);

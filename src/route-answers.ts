@@ -6,7 +6,7 @@ import { PROBLEMS, type ProblemCode } from "./problems.ts";
 // What the OpenAPI document says of answers: their headers, and every problem with an example.
 
 const Problem = z
-  .looseObject({
+  .object({
     type: z.string().describe("A path on this service: a page that says what to do."),
     title: z.string(),
     status: z.int(),
@@ -16,25 +16,71 @@ const Problem = z
       .boolean()
       .describe("Whether the same request, under the same key, can succeed later."),
     request_id: z.string(),
+    ...membersOfSome(),
   })
+  .describe("RFC 9457. Ignore members that you do not know: more may be added.")
   .openapi("Problem");
 
-const RequestId = z.string().describe("What to quote when you ask about this answer.");
+/** What some codes add. Their examples say which. */
+function membersOfSome() {
+  const ids = z.array(z.string()).optional();
+  const amount = z.int().optional();
+  return {
+    errors: z
+      .array(z.object({ path: z.string(), message: z.string() }))
+      .optional()
+      .describe("What is wrong, each by the JSON Pointer (RFC 6901) of its field."),
+    retry_after_ms: amount.describe("When to look again: as Retry-After, more finely."),
+    takeover_after_ms: amount.describe("When a retry takes over, should the owner have died."),
+    limit_bytes: amount.describe("The largest body that is accepted."),
+    products: z
+      .array(z.object({ product_id: z.string(), available: z.int() }))
+      .optional()
+      .describe("What is left of each product that there is not enough of."),
+    product_ids: ids.describe("What the account's catalogue does not have."),
+    currencies: ids.describe("What was found where one is allowed."),
+    order_status: z.string().optional().describe("What the order is instead."),
+    payment_id: z.string().optional().describe("The payment that failed: it can be read."),
+    refund_id: z.string().optional().describe("The refund that failed."),
+    payment_status: z.string().optional().describe("What the payment is instead."),
+    decline_code: z.string().optional().describe("The provider's reason not to charge."),
+    failure_code: z.string().optional().describe("The provider's reason not to refund."),
+    refundable_amount: amount.describe("What is left of the payment, in minor units."),
+  };
+}
+
+const RequestId = z
+  .string()
+  .describe("What to quote when you ask about this answer: yours, if you sent a good one.");
 const Replayed = z
   .enum(["true", "false"])
   .describe("Whether this is the stored answer of an earlier request with the same key.");
-const Location = z.string().describe("The path of what was made.");
+const Location = z.string().describe("The path of what was made, or of what shows it.");
 const RetryAfter = z.string().describe("Seconds to wait before the next try (RFC 9110 §10.2.3).");
 const Challenge = z.string().describe("How to authenticate (RFC 9110 §11.6.1).");
+const PreferenceApplied = z
+  .string()
+  .describe("The wait that was granted, such as `wait=5` (RFC 7240 §3).");
+const ServerTiming = z.string().describe("D1 round trips and phases, where SERVER_TIMING is on.");
 
 /** Headers of every answer. */
 export const answerHeaders = z.object({ "x-request-id": RequestId });
 
+const ledgerHeaders = z.object({
+  "preference-applied": PreferenceApplied.optional(),
+  "server-timing": ServerTiming.optional(),
+});
+
 /** Headers of a mutation's answer. Only a 201 says where the new resource is. */
 export function keyedHeaders(status: 200 | 201) {
-  const always = answerHeaders.extend({ "idempotent-replayed": Replayed });
+  const always = answerHeaders.extend({ "idempotent-replayed": Replayed, ...ledgerHeaders.shape });
   return status === 201 ? always.extend({ location: Location }) : always;
 }
+
+/** What a keyed route adds to the headers of its problems: the ledger's, once a request has come that far. */
+export const keyedProblemHeaders = ledgerHeaders.extend({
+  "idempotent-replayed": Replayed.optional(),
+});
 
 /** What a code adds to the members that every problem has. A test compares each with a real answer. */
 const MEMBERS: { [Code in ProblemCode]?: Record<string, unknown> } = {
@@ -61,14 +107,14 @@ function exampleOf(code: ProblemCode) {
 }
 
 /** One response per status, with an example of every code that it may carry. */
-export function problemResponses(codes: readonly ProblemCode[]) {
+export function problemResponses(codes: readonly ProblemCode[], more = z.object({})) {
   const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, same]) => [
       status,
       {
         description: same.map(describe).join(", "),
-        headers: headersOf(status, same),
+        headers: headersOf(status, same).extend(more.shape),
         content: { "application/problem+json": { schema: Problem, examples: examplesOf(same) } },
       },
     ]),

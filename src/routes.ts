@@ -1,13 +1,19 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { createMiddleware } from "hono/factory";
 
-import { MAX_KEY_LENGTH, parseIdempotencyKey } from "./idempotency/key.ts";
+import { KEY_SYNTAX, MAX_KEY_LENGTH, parseIdempotencyKey } from "./idempotency/key.ts";
 import { MAX_WAIT_SECONDS } from "./idempotency/prefer.ts";
 import { authenticate } from "./principal.ts";
 import { problemResponse } from "./problem.ts";
 import type { ProblemCode } from "./problems.ts";
 import { readBody } from "./request-body.ts";
-import { answerHeaders, keyedHeaders, named, problemResponses } from "./route-answers.ts";
+import {
+  answerHeaders,
+  keyedHeaders,
+  keyedProblemHeaders,
+  named,
+  problemResponses,
+} from "./route-answers.ts";
 import type { AppEnv } from "./scope.ts";
 
 export const authenticated = authenticate();
@@ -25,12 +31,19 @@ const requireKey = createMiddleware<AppEnv>(async (c, next) => {
   if (!c.res.headers.has("idempotent-replayed")) c.header("idempotent-replayed", "false");
 });
 
+const KEY_EXAMPLES = {
+  bare: { value: "8e03978e-40d5-43dd-bc93-6894a57f9324" },
+  quoted: { value: '"8e03978e-40d5-43dd-bc93-6894a57f9324"' },
+};
+
 const KeyedHeaders = z.object({
+  // The pattern is for who reads the document: `requireKey` has judged the key, and says more of what is wrong with it.
   "idempotency-key": z
     .string()
     .describe(
-      `Names the operation. 1 to ${MAX_KEY_LENGTH} printable ASCII characters, bare or as an RFC 9651 String.`,
-    ),
+      `Names the operation. 1 to ${MAX_KEY_LENGTH} printable ASCII characters, bare and without a comma, or as an RFC 9651 String: both forms name the same key.`,
+    )
+    .openapi({ pattern: KEY_SYNTAX, param: { examples: KEY_EXAMPLES } }),
   "x-api-version": z
     .string()
     .optional()
@@ -40,7 +53,8 @@ const KeyedHeaders = z.object({
     .optional()
     .describe(
       `\`wait=N\`: wait up to N ≤ ${MAX_WAIT_SECONDS} seconds for the outcome of a request in progress (RFC 7240).`,
-    ),
+    )
+    .openapi({ param: { example: "wait=5" } }),
 });
 
 /** Ids are a prefix and a uuid. What does not look like one is nobody's, and is refused before anything is stored. */
@@ -63,14 +77,18 @@ export function pageFrom<Item>(rows: Item[], limit: number) {
   return { data: rows.slice(0, limit), has_more: rows.length > limit };
 }
 
-const readProblems = ["unauthorized", "not_found", "rate_limited", "internal_error"] as const;
+const readProblems = [
+  "unauthorized",
+  "rate_limited",
+  "internal_error",
+  "service_unavailable",
+] as const;
 const keyedProblems = [
   "invalid_request",
   "idempotency_key_required",
   "idempotency_key_invalid",
   "unauthorized",
   "body_too_large",
-  "unsupported_media_type",
   "rate_limited",
   "idempotency_key_in_progress",
   "idempotency_key_retry",
@@ -103,9 +121,11 @@ export function readRoute<
         headers: answerHeaders,
         content: { "application/json": { schema: wire } },
       },
-      ...problemResponses(
-        query === undefined ? readProblems : ["invalid_request", ...readProblems],
-      ),
+      ...problemResponses([
+        ...(query === undefined ? [] : (["invalid_request"] as const)),
+        ...(params === undefined ? [] : (["not_found"] as const)),
+        ...readProblems,
+      ]),
     },
   });
 }
@@ -151,7 +171,14 @@ export function keyedRoute<
     },
     responses: {
       ...({ [status]: success } as Record<Status, typeof success>),
-      ...problemResponses([...keyedProblems, ...problems]),
+      ...problemResponses(
+        [
+          ...keyedProblems,
+          ...(body === undefined ? [] : (["unsupported_media_type"] as const)),
+          ...problems,
+        ],
+        keyedProblemHeaders,
+      ),
     },
   });
 }

@@ -10,6 +10,9 @@ const PRINTABLE_ASCII = /^[\x20-\x7e]+$/;
 // An RFC 9651 String: printable ASCII, in which only `"` and `\` are escaped, by a backslash.
 const QUOTED_STRING = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
 
+/** Both forms as a JSON Schema `pattern`, for documents. A test holds it to what is accepted. */
+export const KEY_SYNTAX = String.raw`^(?:"(?:[ !#-\[\]-~]|\\["\\]){1,${MAX_KEY_LENGTH}}"|[ !#-+\--~][ -+\--~]{0,${MAX_KEY_LENGTH - 1}})$`;
+
 /**
  * Reads the value of an Idempotency-Key header.
  *

@@ -41,7 +41,13 @@ export function operatorRoute<
         headers: answerHeaders,
         content: { [type]: { schema: wire } } as ContentOf<Type, Wire>,
       },
-      ...problemResponses(["unauthorized", "not_found", "internal_error"]),
+      ...problemResponses([
+        ...(query === undefined ? [] : (["invalid_request"] as const)),
+        "unauthorized",
+        "not_found",
+        "internal_error",
+        "service_unavailable",
+      ]),
     },
   });
 }

@@ -7,7 +7,7 @@ import type { Write } from "../idempotency/ledger.ts";
 import { mutation, type RunContext } from "../idempotency/mutation.ts";
 import { problemResponse } from "../problem.ts";
 import { readBody } from "../request-body.ts";
-import { keyedHeaders, named, problemResponses } from "../route-answers.ts";
+import { keyedHeaders, keyedProblemHeaders, named, problemResponses } from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
 import { ok } from "../wire.ts";
 import type { Provider } from "./charge.ts";
@@ -88,17 +88,21 @@ export const webhookRoute = createRoute({
       headers: keyedHeaders(200),
       content: { "application/json": { schema: z.object({ received: z.literal(true) }) } },
     },
-    ...problemResponses([
-      "webhook_signature_invalid",
-      "invalid_request",
-      "body_too_large",
-      "unsupported_media_type",
-      "idempotency_key_in_progress",
-      "idempotency_key_retry",
-      "idempotency_key_reused",
-      "internal_error",
-      "service_unavailable",
-    ]),
+    ...problemResponses(
+      [
+        "webhook_signature_invalid",
+        "invalid_request",
+        "body_too_large",
+        "unsupported_media_type",
+        "idempotency_key_in_progress",
+        "idempotency_key_retry",
+        "idempotency_key_reused",
+        "internal_error",
+        "outcome_unknown",
+        "service_unavailable",
+      ],
+      keyedProblemHeaders,
+    ),
   },
 });
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 
-import { MAX_KEY_LENGTH, parseIdempotencyKey } from "../../src/idempotency/key.ts";
+import { KEY_SYNTAX, MAX_KEY_LENGTH, parseIdempotencyKey } from "../../src/idempotency/key.ts";
 
 const printable = fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code));
 const unprintable = fc
@@ -183,4 +183,37 @@ test.each([
     detail: expect.stringContaining("printable ASCII"),
   });
   expect(parseIdempotencyKey(quoted(key)).kind).toBe("invalid");
+});
+
+test("the documented syntax is what is accepted", () => {
+  const anything = fc.string({
+    unit: fc.oneof(printable, unprintable, fc.constantFrom('"', "\\", ",", " ")),
+    maxLength: MAX_KEY_LENGTH + 5,
+    size: "max",
+  });
+  const nearly = fc.oneof(
+    anything,
+    keys.map(quoted),
+    keys,
+    anything.map(quoted),
+    anything.map((value) => `"${value}"`),
+  );
+  fc.assert(
+    fc.property(nearly, (value) => {
+      const isAccepted = parseIdempotencyKey(value).kind === "key";
+      expect(new RegExp(KEY_SYNTAX, "u").test(value)).toBe(isAccepted);
+    }),
+    {
+      numRuns: 5_000,
+      examples: [
+        ["a".repeat(255)],
+        ["a".repeat(256)],
+        [quoted('"'.repeat(255))],
+        [quoted('"'.repeat(256))],
+        [""],
+        ['""'],
+        [" "],
+      ],
+    },
+  );
 });

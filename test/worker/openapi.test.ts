@@ -177,6 +177,8 @@ test("every operation has a name of its own and says which headers come back", a
   expect(Object.keys(paths["/orders"]!["post"]!.responses["201"]!.headers!)).toEqual([
     "x-request-id",
     "idempotent-replayed",
+    "preference-applied",
+    "server-timing",
     "location",
   ]);
 });

@@ -91,7 +91,11 @@ export function answering(body: object, status = 200): Fault {
 export async function deliver(
   shop: Shop,
   event: object,
-  { secret = "whsec_new", at = Date.now() }: { secret?: string; at?: number } = {},
+  {
+    secret = "whsec_new",
+    at = Date.now(),
+    contentType = "application/json",
+  }: { secret?: string; at?: number; contentType?: string | undefined } = {},
 ) {
   const payload = JSON.stringify(event);
   const signature = await new Stripe("sk_test_x").webhooks.generateTestHeaderStringAsync({
@@ -99,7 +103,7 @@ export async function deliver(
     secret,
     timestamp: Math.floor(at / 1000),
   });
-  const headers = { "stripe-signature": signature, "content-type": "application/json" };
+  const headers = { "stripe-signature": signature, "content-type": contentType };
   return shop.send(
     new Request("http://shop.test/webhooks/stripe", { method: "POST", headers, body: payload }),
   );

@@ -1,6 +1,7 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { uuidv7 } from "uuidv7";
+import { expect } from "vitest";
 
 import { createApp } from "../../src/app.ts";
 import { configOf } from "../../src/env.ts";
@@ -9,6 +10,7 @@ import type { Ports } from "../../src/idempotency/attempt.ts";
 import { sha256Hex } from "../../src/idempotency/sha256.ts";
 import { ledgerService } from "../../src/ledger-service.ts";
 import type { AppEnv } from "../../src/scope.ts";
+import { departures } from "./contract.ts";
 
 export type Json = Record<string, unknown>;
 
@@ -72,7 +74,9 @@ export async function openShop(setup: Setup = {}) {
     const body = await response.text();
     await waitOnExecutionContext(context);
     const json: Json = body.startsWith("{") ? JSON.parse(body) : {};
-    return { status: response.status, headers: response.headers, body, json };
+    const answer = { status: response.status, headers: response.headers, body, json };
+    expect(departures(app, request, answer), "not as the OpenAPI document says").toEqual([]);
+    return answer;
   };
   const get = (path: string) => send(new Request(`http://shop.test${path}`, { headers }));
   const post = (path: string, body: unknown, key: string | null, more?: HeadersInit) =>
