@@ -14,7 +14,7 @@ export default defineConfig({
         // Pure code, every interleaving of it, and the real service as a process of its own.
         test: {
           name: "node",
-          include: ["test/{unit,explorer,process}/**/*.test.ts"],
+          include: ["test/{unit,explorer,process,browser}/**/*.test.ts"],
           testTimeout: 120_000,
         },
       },
