@@ -8,8 +8,8 @@ const DESCRIPTION = `Orders and payments that survive retries.
 
 **One key per operation.** Every POST takes an \`Idempotency-Key\`. Make it once, before the first try, and send the same
 bytes under it until you have an answer: it has acted exactly once, and every answer of the operation is the same, byte
-for byte (\`Idempotent-Replayed\` says which one is a replay), for at least 24 hours. After that the key may be
-forgotten, and the same request is a new operation.
+for byte (\`Idempotent-Replayed\` says which one is a replay), for as long as the deployment keeps keys: a day, unless it says
+otherwise. After that the key may be forgotten, and the same request is a new operation.
 
 **When to send it again.** No answer, or a problem whose \`retryable\` is true: the same request, the same key, after
 \`Retry-After\` if there is one. Any other problem is final for its key, or was refused before the key was claimed: mend

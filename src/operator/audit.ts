@@ -24,7 +24,19 @@ const Check = z.object({
 export const auditRoute = operatorRoute({
   path: "/admin/audit",
   summary: "Check every guarantee that the database and the provider can show",
-  wire: z.object({ ok: z.boolean(), checks: z.array(Check) }).openapi("Audit"),
+  wire: z.object({ ok: z.boolean(), checks: z.array(Check) }).openapi("Audit", {
+    example: {
+      ok: true,
+      checks: [
+        {
+          name: "effect_without_key",
+          claim: "Every order inside the retention window has its completed key",
+          violations: 0,
+          ids: [],
+        },
+      ],
+    },
+  }),
 });
 
 export const readAudit: RouteHandler<typeof auditRoute, AppEnv> = async (c) => {

@@ -46,7 +46,30 @@ const LedgerFigures = z
       earlier_runs: z.array(Run),
     }),
   })
-  .openapi("LedgerFigures");
+  .openapi("LedgerFigures", {
+    example: {
+      rows: {
+        pending: 0,
+        completed: 1,
+        released: 0,
+        orphaned: 0,
+        expired: 0,
+        counted_at: "2026-01-01T12:00:00.000Z",
+      },
+      oldest_live: "2026-01-01T11:59:00.000Z",
+      takeovers: 0,
+      fenced_out: 0,
+      eviction: {
+        failing: false,
+        faults: [],
+        lag_ms: 0,
+        alert_ms: 3_600_000,
+        evicted: 0,
+        last_run: null,
+        earlier_runs: [],
+      },
+    },
+  });
 
 export const ledgerRoute = operatorRoute({
   path: "/admin/ledger",

@@ -72,7 +72,20 @@ const Event = z
       }),
     }),
   })
-  .openapi("StripeEvent");
+  .openapi("StripeEvent", {
+    example: {
+      id: "evt_1",
+      type: "payment_intent.succeeded",
+      data: {
+        object: {
+          id: "pi_1",
+          metadata: { payment_id: "pay_0192f3a0-0000-7000-8000-000000000003" },
+          amount_received: 2500,
+          currency: "eur",
+        },
+      },
+    },
+  });
 
 export const webhookRoute = createRoute({
   method: "post",

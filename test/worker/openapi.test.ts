@@ -1,12 +1,15 @@
 import { expect, test } from "vitest";
 
 import { PROBLEMS, type ProblemCode } from "../../src/problems.ts";
+import { documentOf } from "./contract.ts";
 import { faultyD1, gate, overloaded } from "./faulty-d1.ts";
 import { mounting, PATH } from "./test-mutation.ts";
-import { pay, placeOrder } from "./payments.ts";
+import { deliver, pay, placeOrder, SECRETS } from "./payments.ts";
 import { type Answer, type Json, openShop, shelve } from "./shop.ts";
 
 // Goal: the examples in the OpenAPI document are answers that the service gives, and there is one for whatever it answers.
+
+const ADMIN_TOKEN = "operator-token-of-the-test";
 
 interface Documented {
   headers?: Record<string, unknown>;
@@ -151,6 +154,34 @@ test("every example of a success is what the service answers to the example of i
     expect(withoutChance(json), name).toEqual(withoutChance(example(name)));
   }
 });
+
+test("the examples of the operator's and the provider's routes are what the service answers", async () => {
+  const shop = await openShop({ bindings: { ...SECRETS, ADMIN_TOKEN } });
+  const { schemas } = documentOf(shop.app).components;
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  const ask = (path: string) => shop.send(new Request(`http://shop.test${path}`, { headers }));
+  const product = await shelve(shop.account.id);
+  await shop.post("/orders", { items: [{ product_id: product, quantity: 1 }] }, "k");
+
+  const taken = await deliver(shop, schemas["StripeEvent"]!.example!);
+  const ledger = await ask("/admin/ledger");
+  const audit = await ask("/admin/audit");
+
+  const checks = audit.json["checks"] as Json[];
+  expect([taken.status, taken.json]).toEqual([200, { received: true }]);
+  expect(membersOf(ledger.json)).toEqual(membersOf(schemas["LedgerFigures"]!.example!));
+  expect({ ...audit.json, checks: checks.slice(0, 1) }).toEqual(schemas["Audit"]!.example);
+});
+
+/** The names of all members, however deep, in order. */
+function membersOf(json: Json): string[] {
+  const names: string[] = [];
+  JSON.stringify(json, (name, value: unknown) => {
+    names.push(name);
+    return value;
+  });
+  return names.toSorted();
+}
 
 /** As it is, but for ids and times. */
 function withoutChance(json: Json): Json {
