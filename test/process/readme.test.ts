@@ -1,11 +1,12 @@
-import { existsSync, globSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 
 import { expect, test } from "vitest";
 
 import { ROOT } from "../../scripts/local-service.ts";
 
-// Goal: what the README tells a reader to copy or to open is so. What it has to be pasted is in docs.test.ts.
+// Goal: what the README tells a reader to copy or to open is so. What it has to be pasted is in docs.test.ts, where its
+// links lead to is in ../unit/docs.test.ts.
 
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 const readme = read("README.md");
@@ -29,25 +30,6 @@ test("the README's own caller is the one that a test runs", () => {
   const body = example!.slice(example!.indexOf("const shop"));
 
   expect(dedented(read("test/worker/client-example.ts"))).toContain(dedented(body));
-});
-
-test("every file that the README and docs link to is there", () => {
-  const pages = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
-  const linked = pages.flatMap((page) =>
-    [...read(page).matchAll(/\]\(([^)#:]+)\)/g)].map(([, path]) => join(dirname(page), path!)),
-  );
-
-  expect(linked.length).toBeGreaterThan(100);
-  expect(linked.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
-});
-
-test("every test that docs/coverage.md names is there", () => {
-  const named = [...read("docs/coverage.md").matchAll(/“([^”]+)” \(\[[^\]]*\]\(([^)]+)\)\)/g)];
-
-  expect(named.length).toBeGreaterThan(90);
-  const isThere = (name: string, path: string) => read(join("docs", path)).includes(name);
-  const missing = named.filter(([, name, path]) => !isThere(name!, path!));
-  expect(missing.map(([, name]) => name)).toEqual([]);
 });
 
 test("every npm script that the README names exists", () => {
