@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, type StdioOptions } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
@@ -18,7 +18,7 @@ const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
   setInterval(() => process.ppid === parent || process.kill(process.pid, "SIGTERM"), ${PARENT_CHECK_MS}).unref();
 `)}`;
 
-/** A Node program that this process has started and does not leave behind, nor anything that it starts in turn. */
+/** A program that this process has started and does not leave behind, nor anything that it starts in turn. */
 export interface Child {
   /** For its streams and messages. */
   process: ChildProcess;
@@ -36,17 +36,43 @@ export interface Child {
 const running = new Set<Child>();
 let isClosing = false;
 
-/** @throws after `stopAll`, so that work which is still under way starts nothing anew. */
+interface Surroundings {
+  cwd: string;
+  /** Beside those of this process. */
+  env: Record<string, string>;
+}
+
+/**
+ * Starts a Node program, which ends by itself should this process be killed.
+ *
+ * @throws after `stopAll`, so that work which is still under way starts nothing anew.
+ */
 export function startChild(
   script: string,
   args: readonly string[],
-  { cwd, env }: { cwd: string; env: Record<string, string> },
+  surroundings: Surroundings,
+): Child {
+  return startProgram(process.execPath, ["--import", END_WITH_PARENT, script, ...args], {
+    ...surroundings,
+    stdio: ["ignore", "pipe", "pipe", "ipc"],
+  });
+}
+
+/**
+ * Starts any other program. `ended` rejects when there is none of that name.
+ *
+ * @throws as `startChild`.
+ */
+export function startProgram(
+  command: string,
+  args: readonly string[],
+  { cwd, env, stdio }: Surroundings & { stdio: StdioOptions },
 ): Child {
   if (isClosing) throw new Error("stopping: no new process is started");
-  const spawned = spawn(process.execPath, ["--import", END_WITH_PARENT, script, ...args], {
+  const spawned = spawn(command, args, {
     cwd,
     env: { ...process.env, ...env },
-    stdio: ["ignore", "pipe", "pipe", "ipc"],
+    stdio,
     // A process group of its own, by which whatever it leaves behind can be found. It also keeps a Ctrl-C from
     // reaching it before this process has decided what to do.
     detached: true,
@@ -54,11 +80,11 @@ export function startChild(
   let output = "";
   let stdout = "";
   const keep = (kept: string, chunk: string) => (kept + chunk).slice(-OUTPUT_LIMIT);
-  spawned.stdout!.setEncoding("utf8").on("data", (chunk: string) => {
+  spawned.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
     output = keep(output, chunk);
     stdout = keep(stdout, chunk);
   });
-  spawned.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+  spawned.stderr?.setEncoding("utf8").on("data", (chunk: string) => {
     output = keep(output, chunk);
   });
   spawned.once("exit", () => killGroup(spawned));
