@@ -1,0 +1,174 @@
+// `npm run load -- 02`: runs one of load-tests/ with k6, against a service that is started fresh with the settings it
+// needs. Ends with k6's exit code: 0 only if every threshold held.
+//
+//   npm run load -- 02 --vus 100 --keys 500       how hard; each script says what it takes
+//   npm run load -- 04 --rate 200 --duration 5m
+//   npm run load -- 02 -- --out csv=samples.csv   what follows the second -- is for k6
+//   BASE_URL=https://… npm run load -- 04         against a service that is running, which must have the right settings
+//
+// What k6 measured goes to load-results/, as JSON and as k6's own HTML report.
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+
+import {
+  type Child,
+  exitCodeOf,
+  startProgram,
+  stopAll,
+  untilInterrupted,
+} from "./child-process.ts";
+import { type Lesson, LESSONS, type LoadOption } from "./load/lessons.ts";
+import { startLessonService } from "./load/service.ts";
+import { prepareDatabase, ROOT } from "./local-service.ts";
+
+/** How long k6 may take to end in order: it waits for what is under way, reads the books and shows its summary. */
+const K6_GRACE_MS = 45_000;
+/** What shells answer for a command that does not exist. */
+const NOT_FOUND = 127;
+const WRONG_ARGUMENTS = 2;
+/** npm runs scripts in the project's root. */
+const RESULTS = resolve("load-results");
+
+const OPTIONS = {
+  vus: { type: "string" },
+  keys: { type: "string" },
+  rate: { type: "string" },
+  duration: { type: "string" },
+} as const satisfies Record<LoadOption, { type: "string" }>;
+
+const INSTALL = `k6 is not on the PATH. These scripts are for k6 v2, a program of its own:
+
+  Debian, Ubuntu   https://grafana.com/docs/k6/latest/set-up/install-k6/#debianubuntu
+  macOS            brew install k6
+  Windows          winget install k6 --source winget
+  others           https://grafana.com/docs/k6/latest/set-up/install-k6/`;
+
+const directory = await mkdtemp(join(tmpdir(), "idempotent-orders-load-"));
+let k6: Child | undefined;
+let stoppedBy: NodeJS.Signals | undefined;
+
+const ended = await Promise.race([run(process.argv.slice(2)), untilToldToStop()]).catch(
+  (error: unknown) => {
+    console.error(error instanceof Error ? error.message : error);
+    return 1;
+  },
+);
+// k6 has an exit code of its own for that.
+const code = stoppedBy === undefined ? ended : exitCodeOf(stoppedBy);
+await stopAll();
+await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+process.exit(code);
+
+/** The service has to be there until k6 has asked it what came of all this. */
+async function untilToldToStop(): Promise<number> {
+  stoppedBy = await untilInterrupted();
+  if (k6 !== undefined && !k6.hasEnded()) {
+    k6.process.kill("SIGINT");
+    await Promise.race([k6.ended, sleep(K6_GRACE_MS, undefined, { ref: false })]);
+  }
+  return exitCodeOf(stoppedBy);
+}
+
+async function run(argv: string[]): Promise<number> {
+  const wanted = parseArguments(argv);
+  if (typeof wanted === "string") {
+    console.error(wanted);
+    return WRONG_ARGUMENTS;
+  }
+  if (!(await isInstalled())) {
+    console.error(INSTALL);
+    return NOT_FOUND;
+  }
+  const { lesson, load, flags } = wanted;
+  await mkdir(RESULTS, { recursive: true });
+  const results = join(RESULTS, lesson.script.replace(/\.ts$/, ""));
+  const variables = { ...(await serviceFor(lesson)), ...load, SUMMARY: `${results}.json` };
+  const exitCode = await runK6(lesson, { variables, flags, report: `${results}.html` });
+  console.log(`\nAll that was measured: ${results}.json and .html`);
+  return exitCode;
+}
+
+/** Its address, and what the script has to know of it. */
+async function serviceFor(lesson: Lesson): Promise<Record<string, string>> {
+  const { BASE_URL } = process.env;
+  if (BASE_URL !== undefined && BASE_URL !== "") {
+    const vars = Object.entries(lesson.vars).map((setting) => setting.join("="));
+    if (vars.length > 0) console.log(`The service at ${BASE_URL} should have ${vars.join(", ")}.`);
+    return { ...lesson.vars, BASE_URL };
+  }
+  console.log("Preparing a fresh database and starting the service on it ...");
+  const place = { persistTo: join(directory, "state"), tmpDir: directory };
+  await prepareDatabase(place);
+  const { url } = await startLessonService(lesson, place);
+  return { ...lesson.vars, ...lesson.env, BASE_URL: url };
+}
+
+function runK6(
+  { script }: Lesson,
+  given: { variables: Record<string, string>; flags: readonly string[]; report: string },
+): Promise<number> {
+  const variables = Object.entries(given.variables).flatMap((pair) => ["-e", pair.join("=")]);
+  // The shape of what handleSummary() is given is that of k6 until now, whatever becomes the default.
+  const own = ["--no-usage-report", "--new-machine-readable-summary=false", ...variables];
+  const env = {
+    K6_WEB_DASHBOARD: "true",
+    // No server: only the report.
+    K6_WEB_DASHBOARD_PORT: "-1",
+    K6_WEB_DASHBOARD_EXPORT: given.report,
+    // A run has to be three times as long to be drawn.
+    K6_WEB_DASHBOARD_PERIOD: "1s",
+  };
+  const args = ["run", ...own, ...given.flags, join(ROOT, "load-tests", script)];
+  k6 = startProgram("k6", args, { cwd: ROOT, env, stdio: ["ignore", "inherit", "inherit"] });
+  return k6.ended;
+}
+
+async function isInstalled(): Promise<boolean> {
+  try {
+    const version = startProgram("k6", ["version"], { cwd: ROOT, env: {}, stdio: "ignore" });
+    return (await version.ended) === 0;
+  } catch {
+    return false;
+  }
+}
+
+interface Wanted {
+  lesson: Lesson;
+  /** The options as the script reads them: `VUS`. */
+  load: Record<string, string>;
+  /** For k6. */
+  flags: string[];
+}
+
+/** What is wrong with them, in plain words, if anything is. */
+function parseArguments(argv: string[]): Wanted | string {
+  const end = argv.indexOf("--");
+  const [own, flags] = end === -1 ? [argv, []] : [argv.slice(0, end), argv.slice(end + 1)];
+  let parsed;
+  try {
+    parsed = parseArgs({ args: own, options: OPTIONS, allowPositionals: true });
+  } catch (error) {
+    return (error as Error).message;
+  }
+  const [number = "", ...more] = parsed.positionals;
+  const lesson = LESSONS[number.padStart(2, "0")];
+  if (lesson === undefined || more.length > 0) {
+    const known = Object.entries(LESSONS).map(([name, { script, options }]) => {
+      const taken = options.map((option) => ` --${option}`).join("");
+      return `  npm run load -- ${name}   ${script}${taken}`;
+    });
+    return [`Which one?`, ...known].join("\n");
+  }
+  const load: Record<string, string> = {};
+  for (const [name, value] of Object.entries(parsed.values) as [LoadOption, string][]) {
+    if (!lesson.options.includes(name)) return `${lesson.script} takes no --${name}.`;
+    const form = name === "duration" ? /^([1-9]\d*(ms|s|m|h))+$/ : /^[1-9]\d{0,6}$/;
+    const example = name === "duration" ? "a duration, such as 30s or 5m" : "a number above 0";
+    if (!form.test(value)) return `--${name} ${value} is not ${example}.`;
+    load[name.toUpperCase()] = value;
+  }
+  return { lesson, load, flags };
+}
