@@ -14,7 +14,9 @@ export default defineConfig({
         // Pure code, every interleaving of it, and the real service as a process of its own.
         test: {
           name: "node",
-          include: ["test/{unit,explorer,process,browser}/**/*.test.ts"],
+          include: ["test/{unit,explorer,process,browser,load}/**/*.test.ts"],
+          // The stand-in for k6 gives each of its virtual users a world of its own.
+          execArgv: ["--experimental-vm-modules", "--disable-warning=ExperimentalWarning"],
           testTimeout: 120_000,
         },
       },
