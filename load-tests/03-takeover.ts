@@ -64,10 +64,12 @@ export default async function pay({ run, products: [product] }: Books): Promise<
   const name = `${run}-${number}`;
   const isStalled = number % 2 === 0;
   const order = await postUntilFinal(orderOf(product!, name));
+  if (order.id === "") return;
 
   const method = `pm_sandbox_slow_${isStalled ? STALLED_MS : SLOW_MS}`;
   const payment = paymentOf(order.id, { name, method });
   const paid = await postUntilFinal(payment);
+  if (paid.id === "") return;
   const key = await read(`/idempotency-keys/${payment.key}`);
 
   generation.add(Number(key["generation"]), { kind: isStalled ? "stalled" : "slow" });

@@ -124,6 +124,7 @@ async function reuseKey(books: Books): Promise<void> {
 
 async function payBasket(books: Books, basket: number): Promise<Answer> {
   const order = await orderBasket(books, basket);
+  if (order.id === "") return order;
   const name = `${books.run}-basket-${basket}`;
   if (!isDeclined(basket)) return postUntilFinal(paymentOf(order.id, { name }));
   const payment = paymentOf(order.id, { name, method: "pm_card_chargeDeclined" });
@@ -138,6 +139,7 @@ async function refundBasket(books: Books): Promise<void> {
   const picked = pickBasket();
   const basket = isDeclined(picked) ? picked - 1 : picked;
   const payment = await payBasket(books, basket);
+  if (payment.id === "") return;
   await postUntilFinal({
     path: `/payments/${payment.id}/refunds`,
     key: `${books.run}-basket-${basket}-refund`,

@@ -67,6 +67,7 @@ export async function customer({ run, products: [product] }: Books): Promise<voi
   const name = `${run}-${scenario.iterationInTest}`;
   const startedAt = Date.now();
   const order = await postUntilFinal(orderOf(product!, name));
+  if (order.id === "") return;
   const paid = await postUntilFinal(paymentOf(order.id, { name }));
   const retry = await post(orderOf(product!, name));
   check(retry, {

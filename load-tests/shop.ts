@@ -15,8 +15,8 @@ const answerMs = new Trend("answer_ms", true);
 // The contract's own refusals are no failures of HTTP: without this, k6 counts every 409 of a storm as one.
 http.setResponseCallback(http.expectedStatuses({ min: 200, max: 299 }, 402, 409, 422, 503));
 
-/** Most tries of one operation. A retry waits as long as it is told to, so that these are minutes. */
-const MAX_TRIES = 200;
+/** Most tries of one operation. A retry waits as long as it is told to, a second at most, so that this is a minute. */
+const MAX_TRIES = 60;
 
 /** `reused`: the key names another request. `unknown`: 503, and only the same request again finds out. */
 export type Was = "fresh" | "replay" | "in_progress" | "reused" | "unknown" | "unexpected";
@@ -29,7 +29,7 @@ export interface Answer {
   headers: Record<string, string>;
   /** The body parsed; empty when it is not a JSON object. */
   json: Record<string, unknown>;
-  /** Of what was made; empty when nothing was. */
+  /** Of what was made; empty when nothing was, which is counted as unexpected: go no further. */
   id: string;
 }
 
@@ -74,14 +74,19 @@ function wasOf(answer: {
   return "unexpected";
 }
 
-/** Sends the same request again until its outcome is known, as every client of this API should. */
+/**
+ * Sends the same request again until its outcome is known, as every client of this API should. An operation that comes to
+ * no end is unexpected, too.
+ */
 export async function postUntilFinal(request: KeyedRequest): Promise<Answer> {
   let answer = await post(request);
   for (let tries = 1; tries < MAX_TRIES && isRetryable(answer); tries++) {
     await pause(retryAfterMs(answer));
     answer = await post(request);
   }
-  return answer;
+  if (!isRetryable(answer)) return answer;
+  answers.add(1, { kind: request.kind, was: "unexpected" });
+  return { ...answer, was: "unexpected" };
 }
 
 function isRetryable({ was }: Answer): boolean {
