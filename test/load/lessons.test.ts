@@ -13,10 +13,9 @@ import { runLesson } from "./run-lesson.ts";
 import { startTamperingProxy } from "./tampering-proxy.ts";
 
 // Goal: the scripts that people run with k6 work against the real service, and fail where the safeguard that they watch is
-// absent. A stand-in for k6 (k6/main.ts) runs them for a few seconds each. No figure of speed is asserted: lesson 4 is
-// given a hundred times its limits of latency. Its services stand side by side; scripts on the same one take turns, since
-// each counts what has changed meanwhile.
+// absent. A stand-in for k6 runs them, for seconds. No speed is asserted: lesson 4 gets a hundred times its limits.
 
+// Services stand side by side, but scripts on the same one take turns: each counts what has changed meanwhile.
 const inTurn = { concurrent: false };
 
 let home: string;

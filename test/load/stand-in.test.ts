@@ -120,6 +120,7 @@ test.for<Case>([
   ["a module of Node", { imports: 'import "node:fs";' }, 'no module "node:fs"'],
   ["a module from the network", { imports: 'import "https://jslib.k6.io/x.js";' }, "no module"],
   ["a name that a module has not", { imports: 'import { checks } from "k6";' }, "checks"],
+  ["a loop that awaits", { iteration: "for await (const one of []) one;" }, 'read "for await"'],
   ["an import without its extension", { imports: 'import "./other";' }, "has to end in .ts"],
 ])("%s ends a run before it has begun", async ([, changes, said], context) => {
   const ended = await runScript(context, changes);
@@ -134,12 +135,19 @@ test.for<Case>([
   ...["URL", "URLSearchParams", "fetch", "structuredClone", "performance", "process", "Buffer"].map(
     (name): Case => [name, { iteration: `${name};` }, `${name} is not defined`],
   ),
-  ...["Intl", "setTimeout", "AbortController", "TextEncoder"].map((name): Case => [
+  ...["Intl", "WeakRef", "setTimeout", "AbortController", "TextEncoder"].map((name): Case => [
     name,
     { iteration: `${name};` },
     `${name} is not defined`,
   ]),
-  ["Object.groupBy", { iteration: "Object.groupBy([], String);" }, "is not a function"],
+  ...[
+    "Object.groupBy([], String)",
+    "Array.fromAsync([])",
+    "Promise.withResolvers()",
+    "[].values().map(String)",
+    '"".isWellFormed()',
+  ].map((call): Case => [call, { iteration: `${call};` }, "is not a function"]),
+  ["a dynamic import", { iteration: 'await import("k6");' }, "dynamic import"],
   ["a metric that is made late", { iteration: 'new Counter("late");' }, "defined too late"],
   ["a sample that is none", { iteration: "made.add(NaN);" }, "is not a sample"],
   ["a tag that is no string", { iteration: "made.add(1, { kind: 1 });" }, "is not a string"],

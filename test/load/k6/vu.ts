@@ -27,19 +27,24 @@ export interface Vu {
 }
 
 /**
- * What V8 has and k6's engine has not, or not for long. What a browser or Node adds (`URL`, `fetch`, `structuredClone`,
- * `performance`) is not in a world of its own to begin with.
+ * What V8 has and k6's engine has not, by the list of what k6 leaves out of its conformance tests
+ * (internal/js/tc39/tc39_test.go). What a browser or Node adds (`URL`, `fetch`, `structuredClone`, `performance`) is not in
+ * a world of its own to begin with.
  */
 const NOT_IN_K6 = `
-  for (const name of ["Intl", "Atomics", "SharedArrayBuffer", "WebAssembly", "Iterator", "Temporal"]) {
-    delete globalThis[name];
-  }
+  for (const name of ["Atomics", "FinalizationRegistry", "Float16Array", "Intl", "Iterator"]) delete globalThis[name];
+  for (const name of ["SharedArrayBuffer", "Temporal", "WeakRef", "WebAssembly"]) delete globalThis[name];
+  const iterators = Object.getPrototypeOf(Object.getPrototypeOf([].values()));
+  for (const name of Object.getOwnPropertyNames(iterators)) delete iterators[name];
+  for (const name of ["try", "withResolvers"]) delete Promise[name];
+  for (const name of ["isWellFormed", "toWellFormed"]) delete String.prototype[name];
   delete Object.groupBy;
   delete Map.groupBy;
-  delete Promise.withResolvers;
-  delete Promise.try;
   delete Array.fromAsync;
+  delete RegExp.escape;
 `;
+/** Syntax that it does not read. Dynamic imports fail here by themselves. */
+const NO_SYNTAX_OF_K6 = /\bfor await\b|\basync function\*|\\p\{/;
 
 const PARSE_BACKWARDS = `(json) =>
   JSON.parse(json, (_, value) =>
@@ -110,6 +115,8 @@ function sourceOf(path: string): string {
   // k6 adds no extension.
   if (!path.endsWith(".ts")) throw new Error(`"${path}" has to end in .ts`);
   const source = sources.get(path) ?? stripTypeScriptTypes(readFileSync(path, "utf8"));
+  const unread = NO_SYNTAX_OF_K6.exec(source);
+  if (unread !== null) throw new Error(`k6 does not read "${unread[0]}", in ${path}`);
   sources.set(path, source);
   return source;
 }
