@@ -70,7 +70,7 @@ describe.concurrent("on the service as it is", () => {
   });
 
   test("02 again, on the same database, by npm run load and BASE_URL", inTurn, async (context) => {
-    const load = startChild(join(ROOT, "scripts/load.ts"), ["02", "--vus", "5", "--keys", "2"], {
+    const load = startChild(join(ROOT, "scripts/load.ts"), ["02", "--vus", "16", "--keys", "2"], {
       cwd: service.directory(),
       env: {
         PATH: await putStandInOn(service.directory()),
@@ -103,7 +103,7 @@ describe.concurrent("on the service as it is", () => {
       onTestFinished(proxy.close);
       const tampered = { url: proxy.url };
       const smoke = await service.run("01-smoke.ts", {}, tampered);
-      const storm = await service.run("02-duplicate-storm.ts", { KEYS: "1", VUS: "5" }, tampered);
+      const storm = await service.run("02-duplicate-storm.ts", STORM, tampered);
       const day = await service.run("04-mixed.ts", { ...DAY, PATIENCE: "0.001" }, tampered);
 
       expect([smoke.exitCode, storm.exitCode, day.exitCode]).toEqual([99, 99, 99]);

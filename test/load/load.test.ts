@@ -21,7 +21,7 @@ async function load(context: TestContext, args: readonly string[], { hasK6 = tru
 }
 
 test.concurrent("a lesson runs on a service of its own, which is gone afterwards", async (context) => {
-  const run = await load(context, ["02", "--vus", "5", "--keys", "2", "--", "--quiet"]);
+  const run = await load(context, ["02", "--vus", "16", "--keys", "2", "--", "--quiet"]);
   const exitCode = await run.child.ended;
 
   expect(run.child.output()).toContain("6 distinct keys = 3 orders + 3 charges + 0 refunds");
