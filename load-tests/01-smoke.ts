@@ -2,10 +2,12 @@
 //
 // Goal: every route is asked once, keyed ones twice, and answers as GET /openapi.json promises. A route that is in the
 // document and not in here fails the run. Run it first: what fails here fails in every other lesson, less plainly.
+// By hand: `npm start`, and `k6 run load-tests/01-smoke.ts` in another terminal.
 import { check } from "k6";
 import type { Options } from "k6/options";
 
 import { type Books, closeBooks, openBooks } from "./books.ts";
+import { counted, UNBROKEN } from "./iteration.ts";
 import { ADMIN_TOKEN } from "./settings.ts";
 import { type KeyedRequest, orderOf, paymentOf, post, read, send, type Sent } from "./shop.ts";
 import { summaryOf } from "./summary.ts";
@@ -16,6 +18,7 @@ export const options: Options = {
   },
   thresholds: {
     checks: ["rate==1"],
+    ...UNBROKEN,
     iterations: ["count==1"],
     "answers{was:unexpected}": ["count==0"],
     books_read: ["value==1"],
@@ -34,7 +37,7 @@ export function setup(): Promise<Books> {
   return openBooks();
 }
 
-export default async function smoke(books: Books): Promise<void> {
+export default counted(async (books: Books) => {
   await visitPages();
   await visitShop(books);
   await visitRefusals(books);
@@ -48,7 +51,7 @@ export default async function smoke(books: Books): Promise<void> {
     "there are routes": ({ length }) => length > 20,
     "every route of the document was asked": () => routes.every((route) => asked.has(route)),
   });
-}
+});
 
 export function teardown(books: Books): Promise<void> {
   return closeBooks(books);
@@ -171,6 +174,7 @@ function answers(
       error === undefined ? !type.includes("problem") : type === "application/problem+json",
     [`${what}: body`]: () =>
       text.includes(error === undefined ? (expected.says ?? "") : `"error":"${error}"`),
-    [`${what}: named for its log line`]: () => what === "GET /docs" || "X-Request-Id" in headers,
+    [`${what}: named for its log line`]: () =>
+      what === "GET /docs" || headers["X-Request-Id"] !== undefined,
   });
 }

@@ -3,11 +3,13 @@
 // Goal: whatever is sent at once under one key is done once. Bursts of VUS identical requests share one key after the
 // other, first to place an order and then to pay it; one hot key is asked for in every iteration, from the first to the
 // last. For each key there is one fresh answer, and the rest are replays of it or told to wait.
+// By hand, on a service without the usual rate limit: `npm start -- --env load`.
 import { check } from "k6";
 import { scenario } from "k6/execution";
 import type { Options } from "k6/options";
 
 import { BALANCED, type Books, closeBooks, openBooks } from "./books.ts";
+import { counted, UNBROKEN } from "./iteration.ts";
 import { positive, text } from "./settings.ts";
 import { type KeyedRequest, orderOf, paymentOf, post, postUntilFinal } from "./shop.ts";
 import { summaryOf } from "./summary.ts";
@@ -24,7 +26,7 @@ export const options: Options = {
       executor: "shared-iterations",
       vus: BURST,
       iterations: KEYS * BURST,
-      maxDuration: "30m",
+      maxDuration: "1h",
     },
   },
   teardownTimeout: "5m",
@@ -38,6 +40,7 @@ export const options: Options = {
     "answers{was:unexpected}": ["count==0"],
     "answers{was:reused}": ["count==0"],
     checks: ["rate==1"],
+    ...UNBROKEN,
     ...BALANCED,
     // The hot key pays an order of its own.
     shop_orders: [`value==${KEYS + 1}`],
@@ -58,9 +61,9 @@ export async function setup(): Promise<Storm> {
   return { ...books, hotOrder: order.id };
 }
 
-export default async function storm(books: Storm): Promise<void> {
+export default counted(async (books: Storm) => {
   await Promise.all([buy(books), payHot(books)]);
-}
+});
 
 export function teardown(books: Storm): Promise<void> {
   return closeBooks(books);

@@ -5,12 +5,14 @@
 // a retry continues under the next generation. The other half are slow, but in time; their owners are taken over where
 // the clocks of the machines disagree, as they do in `npm run load -- 03`, and come back with a success in their hands
 // that the fence refuses. Each payment is charged once.
+// By hand: `npm start -- --env load --var PROVIDER_TIMEOUT_MS:500 --var PENDING_TTL_MS:1500`
 import { check } from "k6";
 import { scenario } from "k6/execution";
 import { Trend } from "k6/metrics";
 import type { Options } from "k6/options";
 
 import { BALANCED, type Books, closeBooks, openBooks } from "./books.ts";
+import { counted, UNBROKEN } from "./iteration.ts";
 import { positive, text } from "./settings.ts";
 import { orderOf, paymentOf, postUntilFinal, read } from "./shop.ts";
 import { summaryOf } from "./summary.ts";
@@ -47,6 +49,7 @@ export const options: Options = {
     "answers{was:unexpected}": ["count==0"],
     "answers{was:reused}": ["count==0"],
     checks: ["rate==1"],
+    ...UNBROKEN,
     ...BALANCED,
     shop_orders: [`value==${KEYS}`],
     provider_charges: [`value==${KEYS}`],
@@ -59,7 +62,7 @@ export function setup(): Promise<Books> {
   return openBooks();
 }
 
-export default async function pay({ run, products: [product] }: Books): Promise<void> {
+export default counted(async ({ run, products: [product] }: Books) => {
   const number = Math.floor(scenario.iterationInTest / SENDERS);
   const name = `${run}-${number}`;
   const isStalled = number % 2 === 0;
@@ -77,7 +80,7 @@ export default async function pay({ run, products: [product] }: Books): Promise<
     "every sender hears that it is paid": ({ json }) => json["status"] === "succeeded",
     "the key leads to this payment": ({ id }) => key["location"] === `/payments/${id}`,
   });
-}
+});
 
 export function teardown(books: Books): Promise<void> {
   return closeBooks(books);

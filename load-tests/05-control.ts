@@ -5,11 +5,13 @@
 // nothing. Without a key, and with one that is looked up before it is stored, a storm is enough. The other two claim their
 // key in one statement; for them an owner has to die or to stall, as `npm run explore:mutants` makes it. The service must
 // have LAB=on, and a database that is not needed any more: its audit is red from now on, and rightly so.
+// By hand: `npm start -- --env load --var LAB:on`
 import { scenario } from "k6/execution";
 import { Gauge } from "k6/metrics";
 import type { Options } from "k6/options";
 
 import { type Books, closeBooks, openBooks, ordersOf } from "./books.ts";
+import { counted, UNBROKEN } from "./iteration.ts";
 import { positive } from "./settings.ts";
 import { orderOf, postUntilFinal } from "./shop.ts";
 import { summaryOf } from "./summary.ts";
@@ -39,6 +41,7 @@ export const options: Options = {
     "duplicates{endpoint:two-transactions}": ["value>=0"],
     "duplicates{endpoint:unfenced}": ["value>=0"],
     "answers{was:unexpected}": ["count==0"],
+    ...UNBROKEN,
     books_read: ["value==1"],
     // Orders that no key of the ledger stands behind.
     ledger_unexplained: ["value<0"],
@@ -52,7 +55,7 @@ export function setup(): Promise<Books> {
   return openBooks({ products: ENDPOINTS.length });
 }
 
-export default async function storm({ run, products }: Books): Promise<void> {
+export default counted(async ({ run, products }: Books) => {
   const number = scenario.iterationInTest;
   const endpoint = number % ENDPOINTS.length;
   const order = {
@@ -60,7 +63,7 @@ export default async function storm({ run, products }: Books): Promise<void> {
     path: `/lab/orders/${ENDPOINTS[endpoint]!}`,
   };
   await Promise.all(Array.from({ length: BURST }, () => postUntilFinal(order)));
-}
+});
 
 export async function teardown(books: Books): Promise<void> {
   for (const [number, endpoint] of ENDPOINTS.entries()) {

@@ -3,12 +3,14 @@
 // Goal: the ledger stays as small as rate x window, however long the load goes on, because the sweep in the wake of the
 // requests keeps pace; and no key is forgotten inside its window. Run it for hours, against a service with a short
 // window (RETENTION_MS), and for much longer than that window: before it has passed there is nothing to be swept.
+// By hand: `npm start -- --env load --var RETENTION_MS:20000 --var PENDING_TTL_MS:5000 --var PROVIDER_TIMEOUT_MS:2000`
 import { check } from "k6";
 import { scenario } from "k6/execution";
 import { Trend } from "k6/metrics";
 import type { Options } from "k6/options";
 
 import { BALANCED, type Books, closeBooks, openBooks, readLedger } from "./books.ts";
+import { counted, UNBROKEN } from "./iteration.ts";
 import { positive, text } from "./settings.ts";
 import { orderOf, pause, paymentOf, post, postUntilFinal } from "./shop.ts";
 import { summaryOf } from "./summary.ts";
@@ -53,6 +55,9 @@ export const options: Options = {
     "answers{kind:order,was:fresh}": ["count>0"],
     "answers{was:unexpected}": ["count==0"],
     checks: ["rate==1"],
+    ...UNBROKEN,
+    // Shown, not demanded: who did not come because all VUs were busy.
+    dropped_iterations: ["count>=0"],
     ...BALANCED,
   },
 };
@@ -63,7 +68,7 @@ export function setup(): Promise<Books> {
   return openBooks();
 }
 
-export async function customer({ run, products: [product] }: Books): Promise<void> {
+export const customer = counted(async ({ run, products: [product] }: Books) => {
   const name = `${run}-${scenario.iterationInTest}`;
   const startedAt = Date.now();
   const order = await postUntilFinal(orderOf(product!, name));
@@ -75,15 +80,15 @@ export async function customer({ run, products: [product] }: Books): Promise<voi
       (was === "replay" && bytes === order.bytes) || Date.now() - startedAt > RETENTION_MS,
   });
   check(paid, { "the order is paid": ({ json }) => json["status"] === "succeeded" });
-}
+});
 
-export async function watch({ ledger }: Books): Promise<void> {
+export const watch = counted(async ({ ledger }: Books) => {
   const now = await readLedger();
   // Old rows of a database that was used before do not count, as long as they are there.
   rows.add(now.rows - Math.max(0, ledger.rows - now.evicted + ledger.evicted));
   lagMs.add(now.lagMs);
   await pause(WATCH_PAUSE_MS);
-}
+});
 
 export function teardown(books: Books): Promise<void> {
   return closeBooks(books);

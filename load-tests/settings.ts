@@ -1,9 +1,9 @@
 // `npm run load` hands these over (`--vus 100` becomes VUS); `k6 run -e VUS=100` does the same by hand.
 
-export const BASE_URL = text("BASE_URL", "http://127.0.0.1:8787");
+export const BASE_URL = text("BASE_URL", "http://127.0.0.1:8787").replace(/\/+$/, "");
 /** Of seeds/demo.sql. */
 export const API_KEY = text("API_KEY", "demo_acme_b3f1c2d4e5a60718");
-/** As in [env.load] of wrangler.toml. */
+/** As `npm start` and `npm run load` have it. */
 export const ADMIN_TOKEN = text("ADMIN_TOKEN", "local-operator-token");
 
 export function text(name: string, fallback: string): string {

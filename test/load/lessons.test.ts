@@ -118,6 +118,16 @@ describe.concurrent("on the service as it is", () => {
     },
   );
 
+  test("04 fails where a customer finds nothing to look at", inTurn, async () => {
+    const proxy = await startTamperingProxy(service.url(), { silent: "/orders?limit=20" });
+    onTestFinished(proxy.close);
+    const env = { ...DAY, PATIENCE: "100" };
+    const day = await service.run("04-mixed.ts", env, { url: proxy.url });
+
+    expect(day.exitCode).toBe(99);
+    expect(day.failed).toContain("exceptions count==0");
+  });
+
   test("05: the control group places duplicates", inTurn, async () => {
     const env = { KEYS: "6", VUS: "10" };
     const { exitCode, output, failed, seen } = await service.run("05-control.ts", env);
@@ -127,6 +137,20 @@ describe.concurrent("on the service as it is", () => {
     expect(output).toMatch(/^0 distinct keys ≠ \d+ orders \+ 0 charges \+ 0 refunds$/m);
     expect(exitCode).toBe(0);
   });
+
+  test(
+    "05: an answer that does not come is unexpected, not the end of the iteration",
+    inTurn,
+    async () => {
+      const proxy = await startTamperingProxy(service.url(), { silent: "/lab/orders/unfenced" });
+      onTestFinished(proxy.close);
+      const env = { KEYS: "2", VUS: "2" };
+      const { failed } = await service.run("05-control.ts", env, { url: proxy.url });
+
+      expect(failed).toContain("answers{was:unexpected} count==0");
+      expect(failed).not.toContain("exceptions count==0");
+    },
+  );
 
   test("02 fails where each request is an order", inTurn, async () => {
     const env = { KEYS: "2", VUS: "10", TARGET: "/lab/orders/no-key" };

@@ -21,6 +21,8 @@ const SOUND = {
   teardown: "",
 };
 
+type Done = Extract<Ended, { kind: "done" }>;
+
 async function runScript(context: TestContext, changes: Partial<typeof SOUND>) {
   const script = { ...SOUND, ...changes };
   const source = `
@@ -42,7 +44,7 @@ test("a sound script passes, and its summary has the shape of k6's", async (cont
   const ended = await runScript(context, {});
 
   expect(ended).toMatchObject({ kind: "done", failed: [] });
-  const { stdout } = (ended as Extract<Ended, { kind: "done" }>).summary;
+  const { stdout } = (ended as Done).summary;
   const { metrics, setup_data } = JSON.parse(stdout as string) as Record<string, object>;
   expect(setup_data).toEqual({ a: 1, b: 2 });
   expect(metrics).toMatchObject({
@@ -71,7 +73,6 @@ test("VUs share nothing but what setup() returns, whose fields come in another o
   expect(ended).toMatchObject({ kind: "done", failed: [] });
 });
 
-type Failed = Extract<Ended, { error: unknown }>;
 type Case = [what: string, changes: Partial<typeof SOUND>, said: string];
 
 test.for<Case>([
@@ -110,6 +111,7 @@ test.for<Case>([
   ["a threshold on no metric", { thresholds: '{ mad: ["count>0"] }' }, 'no metric "mad"'],
   ["a threshold that is none", { thresholds: '{ made: ["count=0"] }' }, "not a threshold"],
   ["a counter's median", { thresholds: '{ made: ["med>0"] }' }, "a counter has no med"],
+  ["a percentile of too many", { thresholds: '{ took: ["p(950)<9"] }' }, "a trend has no p(950)"],
   ["a metric of two types", { init: `${SOUND.init} new Gauge("made");` }, "another type"],
   ["a metric without a proper name", { init: 'new Counter("a-b");' }, "invalid metric name"],
   [
@@ -125,8 +127,8 @@ test.for<Case>([
 ])("%s ends a run before it has begun", async ([, changes, said], context) => {
   const ended = await runScript(context, changes);
 
-  expect(ended.kind).toBe("config");
-  expect(String((ended as Failed).error)).toContain(said);
+  expect(ended).toMatchObject({ kind: "config", error: expect.anything() as unknown });
+  expect(String((ended as Extract<Ended, { kind: "config" }>).error)).toContain(said);
 });
 
 const HTTP = `${SOUND.imports} import http from "k6/http";`;
@@ -151,6 +153,7 @@ test.for<Case>([
   ["a metric that is made late", { iteration: 'new Counter("late");' }, "defined too late"],
   ["a sample that is none", { iteration: "made.add(NaN);" }, "is not a sample"],
   ["a tag that is no string", { iteration: "made.add(1, { kind: 1 });" }, "is not a string"],
+  ["a check with colons", { iteration: 'check(1, { "a::b": () => true });' }, 'no "::"'],
   ["a check of a promise", { iteration: "check(1, { late: async () => true });" }, "true or false"],
   ["an exception in setup()", { setup: "throw new Error('no shop');" }, "no shop"],
   ["an exception in teardown()", { teardown: "throw new Error('no books');" }, "no books"],
@@ -180,9 +183,46 @@ test.for<Case>([
     },
     "no ok in a response",
   ],
-])("%s ends a run", async ([, changes, said], context) => {
+])("%s is thrown", async ([, changes, said], context) => {
   const ended = await runScript(context, changes);
 
-  expect(ended.kind).toBe("script");
-  expect(String((ended as Failed).error)).toContain(said);
+  expect(ended.kind).toBe("done");
+  expect(String((ended as Done).thrown[0]?.error)).toContain(said);
+});
+
+test("what an iteration throws stops nobody else, and counts as an iteration", async (context) => {
+  const ended = await runScript(context, {
+    thresholds: '{ iterations: ["count==4"], made: ["count==3"] }',
+    iteration: `if (scenario.iterationInTest === 0) throw new Error("no luck"); made.add(1);`,
+    imports: `${SOUND.imports} import { scenario } from "k6/execution";`,
+    teardown: "made.add(0);",
+  });
+
+  expect(ended).toMatchObject({ kind: "done", failed: [], thrown: [{ part: "iteration" }] });
+});
+
+test("after what setup() throws there is nothing but the summary", async (context) => {
+  const ended = await runScript(context, {
+    setup: "throw new Error('no shop');",
+    teardown: "throw new Error('no books');",
+  });
+
+  expect(ended).toMatchObject({ kind: "done", thrown: [{ part: "setup" }] });
+  const { stdout } = (ended as Done).summary;
+  const summary = JSON.parse(stdout as string) as object;
+  expect(summary).toHaveProperty("metrics.made.values.count", 0);
+  expect(summary).not.toHaveProperty("metrics.iterations");
+});
+
+test("an answer that did not come has no headers", async (context) => {
+  const ended = await runScript(context, {
+    imports: HTTP,
+    thresholds: '{ checks: ["rate==1"] }',
+    iteration: `
+      const { headers, body, status } = await http.asyncRequest("GET", "http://127.0.0.1:1/", null, { responseType: "text", redirects: 0 });
+      check(0, { nothing: () => headers === null && body === null && status === 0 });
+    `,
+  });
+
+  expect(ended).toMatchObject({ kind: "done", failed: [], thrown: [] });
 });

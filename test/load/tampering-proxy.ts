@@ -5,10 +5,17 @@ import { buffer } from "node:stream/consumers";
 
 import { type Message, send } from "../process/http.ts";
 
-/** A service whose every replay has one byte more than what was stored. It listens until it is closed. */
-export async function startTamperingProxy(service: string) {
+/**
+ * A service whose every replay has one byte more than what was stored, and which hangs up on whoever asks for the path
+ * `silent`. It listens until it is closed.
+ */
+export async function startTamperingProxy(service: string, { silent = "none" } = {}) {
   const server = createServer((request, response) => {
     void (async () => {
+      if (request.url === silent) {
+        request.socket.destroy();
+        return;
+      }
       const message: Message = { method: request.method, headers: endToEnd(request.headers) };
       const body = await buffer(request);
       if (body.length > 0) message.body = body;

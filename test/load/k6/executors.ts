@@ -11,9 +11,11 @@ export interface Load {
   metrics: Metrics;
   /** Once aborted, no iteration begins any more. */
   stopped: AbortSignal;
+  /** Told of what an iteration throws: as in k6, the others go on. */
+  onThrow: (error: unknown) => void;
 }
 
-/** Runs one scenario to its end. Iterations that are under way then are waited for. */
+/** Runs one scenario to its end. Iterations that are under way then are waited for; k6 breaks them off after 30 s. */
 export async function runScenario(scenario: Scenario, load: Load): Promise<void> {
   switch (scenario.executor) {
     case "shared-iterations":
@@ -59,19 +61,22 @@ async function arrive(scenario: Of<"constant-arrival-rate">, load: Load): Promis
   await Promise.all(underWay);
 }
 
-function runnerOf({ exec, executor }: Scenario, { name, data, metrics }: Load) {
+function runnerOf({ exec, executor }: Scenario, { name, data, metrics, onThrow }: Load) {
   let begun = 0;
   const ofVu = new Map<Vu, number>();
   const given = new Map<Vu, unknown>();
 
-  /** What it throws ends the run. k6 goes on, and only says so: too easy to overlook. */
   async function run(vu: Vu): Promise<void> {
     const turn = ofVu.get(vu) ?? 0;
     ofVu.set(vu, turn + 1);
     if (!given.has(vu)) given.set(vu, vu.give(data));
     vu.setIteration({ scenario: name, executor, inTest: begun++, ofVu: turn });
     const startedAt = performance.now();
-    await (vu.exports[exec] as (data: unknown) => unknown)(given.get(vu));
+    try {
+      await (vu.exports[exec] as (data: unknown) => unknown)(given.get(vu));
+    } catch (error) {
+      onThrow(error);
+    }
     const tags = { scenario: name };
     add(metrics, "iterations", { value: 1, tags });
     add(metrics, "iteration_duration", { value: performance.now() - startedAt, tags });

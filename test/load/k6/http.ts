@@ -22,7 +22,7 @@ export function requestsOf(state: VuState) {
     const { status, error, ...answer } = await send(url, message).then(
       (seen) => ({ ...seen, error: "" }),
       // As in k6: whoever asked gets an answer without a status, and goes on.
-      (reason: Error) => ({ status: 0, headers: {}, body: null, error: reason.message }),
+      (reason: Error) => ({ status: 0, headers: null, body: null, error: reason.message }),
     );
     const duration = performance.now() - startedAt;
     const isExpected = state.isExpected(status);
@@ -34,7 +34,7 @@ export function requestsOf(state: VuState) {
       status,
       error,
       body: answer.body,
-      headers: canonical(answer.headers),
+      headers: answer.headers && canonical(answer.headers),
       timings: { duration },
     });
   }

@@ -7,13 +7,15 @@ import { parseArgs } from "node:util";
 
 import { runTest } from "./run.ts";
 
-/** Those that k6 ends with: https://github.com/grafana/k6/blob/master/errext/exitcodes/codes.go */
-const EXIT = { thresholds: 99, config: 104, aborted: 105, script: 107 };
+/**
+ * Those that k6 ends with: https://github.com/grafana/k6/blob/master/errext/exitcodes/codes.go. What setup() and
+ * teardown() throw has none of its own where they are asynchronous.
+ */
+const EXIT = { thresholds: 99, config: 104, aborted: 105, overlooked: 107, frame: 255 };
 
 const FLAGS = {
   env: { type: "string", short: "e", multiple: true },
   "no-usage-report": { type: "boolean" },
-  "new-machine-readable-summary": { type: "string" },
   quiet: { type: "boolean", short: "q" },
 } as const;
 
@@ -37,19 +39,29 @@ async function main([command, ...args]: string[]): Promise<number> {
   console.error("A stand-in for k6 runs this script: its figures of speed mean nothing.");
 
   const ended = await runTest(resolve(positionals[0]!), { env, stopped: stop.signal });
-  if (ended.kind !== "done") {
-    console.error(ended.error instanceof Error ? ended.error.stack : ended.error);
-    return EXIT[ended.kind];
+  if (ended.kind === "config") {
+    report(ended.error);
+    return EXIT.config;
   }
+  for (const { error } of ended.thrown) report(error);
   for (const [target, content] of Object.entries(ended.summary)) {
     if (typeof content !== "string") throw new Error(`handleSummary() has no text for ${target}`);
     if (target === "stdout") console.log(content);
     else await writeFile(target, content);
   }
   if (stop.signal.aborted) return EXIT.aborted;
-  if (ended.failed.length === 0) return 0;
-  console.error(`thresholds failed: ${ended.failed.join("; ")}`);
-  return EXIT.thresholds;
+  if (ended.thrown.some(({ part }) => part === "setup" || part === "teardown")) return EXIT.frame;
+  if (ended.failed.length > 0) {
+    console.error(`thresholds failed: ${ended.failed.join("; ")}`);
+    return EXIT.thresholds;
+  }
+  if (ended.thrown.length === 0) return 0;
+  console.error("k6 would have passed this: no threshold noticed what was thrown");
+  return EXIT.overlooked;
+}
+
+function report(error: unknown): void {
+  console.error(error instanceof Error ? error.stack : error);
 }
 
 function pairOf(pair: string): [string, string] {

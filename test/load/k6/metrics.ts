@@ -24,7 +24,7 @@ const AGGREGATES: Record<MetricType, RegExp> = {
   counter: /^(count|rate)$/,
   gauge: /^value$/,
   rate: /^rate$/,
-  trend: /^(avg|min|max|med|p\(\d+(\.\d+)?\))$/,
+  trend: /^(avg|min|max|med|p\((100|\d{1,2}(\.\d+)?)\))$/,
 };
 const OPERATORS = {
   "<=": (seen: number, limit: number) => seen <= limit,
@@ -120,7 +120,7 @@ export function add(metrics: Metrics, name: string, sample: { value: unknown; ta
   }
 }
 
-/** Without a sample everything is 0, but for a rate, which is none. */
+/** Without a sample everything is 0, but for a rate, which is none: no threshold on it holds. */
 export function valueOf({ type, samples }: Metric, aggregate: string, durationMs: number): number {
   const total = samples.reduce((sum, sample) => sum + sample, 0);
   switch (aggregate) {

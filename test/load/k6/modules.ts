@@ -32,6 +32,7 @@ function checkFor(state: VuState): typeof k6.check {
   return (value, sets) => {
     requireRunning(state, "check()");
     const results = Object.entries(sets).map(([name, test]) => {
+      if (name.includes("::")) throw new Error(`check "${name}": k6 takes no "::" in a name`);
       const result: unknown = test(value);
       // A promise is true, whatever comes of it.
       if (typeof result !== "boolean") throw new Error(`check "${name}": not true or false`);

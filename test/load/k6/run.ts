@@ -11,11 +11,14 @@ import { type Options, readOptions } from "./options.ts";
 import { startVu, type Vu } from "./vu.ts";
 
 export type Ended =
-  | { kind: "done"; summary: Record<string, unknown>; failed: string[] }
+  | { kind: "done"; summary: Record<string, unknown>; failed: string[]; thrown: Thrown[] }
   /** The script's options are wrong, or the script cannot be loaded. */
-  | { kind: "config"; error: unknown }
-  /** It threw. */
-  | { kind: "script"; error: unknown };
+  | { kind: "config"; error: unknown };
+
+interface Thrown {
+  part: "setup" | "iteration" | "teardown" | "handleSummary";
+  error: unknown;
+}
 
 interface Settings {
   env: Record<string, string>;
@@ -39,32 +42,36 @@ export async function runTest(script: string, settings: Settings): Promise<Ended
   } catch (error) {
     return { kind: "config", error };
   }
-  try {
-    const startedAt = performance.now();
-    const data = await runPart(await start(), "setup", undefined);
+  const thrown: Thrown[] = [];
+  /** As in k6, the run goes on to its summary, whatever is thrown before. */
+  const attempt = async (part: Exclude<Thrown["part"], "iteration">, data?: unknown) => {
+    try {
+      return await runPart(await start(), part, data);
+    } catch (error) {
+      thrown.push({ part, error });
+      return undefined;
+    }
+  };
+  const startedAt = performance.now();
+  const data = await attempt("setup");
+  if (thrown.length === 0) {
+    const onThrow = (error: unknown) => void thrown.push({ part: "iteration", error });
     await Promise.all(
-      Object.entries(options.scenarios).map(([name, scenario]) =>
-        runScenario(scenario, {
-          name,
-          data,
-          metrics,
-          stopped: settings.stopped,
-          vus: vus[name]!,
-        }),
-      ),
+      Object.entries(options.scenarios).map(([name, scenario]) => {
+        const load = { name, data, metrics, stopped: settings.stopped, onThrow };
+        return runScenario(scenario, { ...load, vus: vus[name]! });
+      }),
     );
-    await runPart(await start(), "teardown", data);
-    const durationMs = performance.now() - startedAt;
-    const summaryData = summaryOf(metrics, { durationMs, data });
-    const summary = await runPart(await start(), "handleSummary", summaryData);
-    return {
-      kind: "done",
-      summary: summary as Record<string, unknown>,
-      failed: failedOf(metrics, durationMs),
-    };
-  } catch (error) {
-    return { kind: "script", error };
+    await attempt("teardown", data);
   }
+  const durationMs = performance.now() - startedAt;
+  const summary = await attempt("handleSummary", summaryOf(metrics, { durationMs, data }));
+  return {
+    kind: "done",
+    summary: (summary ?? {}) as Record<string, unknown>,
+    failed: failedOf(metrics, durationMs),
+    thrown,
+  };
 }
 
 function requireFunctions({ exports }: Vu, { scenarios }: Options): void {
@@ -123,9 +130,10 @@ function summaryOf(metrics: Metrics, { durationMs, data }: { durationMs: number;
   );
   const entries = seen.map(([name, metric]) => {
     const { type, contains, thresholds } = metric;
+    // Here, other than in a threshold, a rate without a sample is 0.
     const values = AGGREGATES[type].map((aggregate) => [
       aggregate,
-      valueOf(metric, aggregate, durationMs),
+      valueOf(metric, aggregate, durationMs) || 0,
     ]);
     const asked = thresholds.map((threshold) => [
       threshold.source,
