@@ -7,6 +7,7 @@
 //   BASE_URL=https://… npm run load -- 04         against a service that is running, which must have the right settings
 //
 // What k6 measured goes to load-results/, as JSON and as k6's own HTML report.
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -21,11 +22,14 @@ import {
   untilInterrupted,
 } from "./child-process.ts";
 import { type Lesson, LESSONS, type LoadOption } from "./load/lessons.ts";
-import { startLessonService } from "./load/service.ts";
+import { KEYS_OF_SERVICE, startLessonService } from "./load/service.ts";
 import { prepareDatabase, ROOT } from "./local-service.ts";
 
-/** How long k6 may take to end in order: it waits for what is under way, reads the books and shows its summary. */
-const K6_GRACE_MS = 45_000;
+/**
+ * How long k6 may take to end in order: it waits for claims that are still held (books.ts: 40 s), reads the books and
+ * shows its summary.
+ */
+const K6_GRACE_MS = 90_000;
 /** What shells answer for a command that does not exist. */
 const NOT_FOUND = 127;
 const WRONG_ARGUMENTS = 2;
@@ -83,12 +87,23 @@ async function run(argv: string[]): Promise<number> {
     return NOT_FOUND;
   }
   const { lesson, load, flags } = wanted;
-  await mkdir(RESULTS, { recursive: true });
-  const results = join(RESULTS, lesson.script.replace(/\.ts$/, ""));
-  const variables = { ...(await serviceFor(lesson)), ...load, SUMMARY: `${results}.json` };
-  const exitCode = await runK6(lesson, { variables, flags, report: `${results}.html` });
-  console.log(`\nAll that was measured: ${results}.json and .html`);
+  const [summary, report] = await resultsOf(lesson);
+  const variables = { ...(await serviceFor(lesson)), ...load, SUMMARY: summary };
+  const exitCode = await runK6(lesson, { variables, flags, report });
+  // k6 draws nothing of a run that was over at once, and sums up nothing of one that did not begin.
+  for (const path of [summary, report].filter((one) => existsSync(one))) {
+    console.log(`All that was measured: ${path}`);
+  }
   return exitCode;
+}
+
+/** The paths of the summary and the report. Nothing is left there of the run before, which could be taken for this one's. */
+async function resultsOf({ script }: Lesson): Promise<[summary: string, report: string]> {
+  await mkdir(RESULTS, { recursive: true });
+  const results = join(RESULTS, script.replace(/\.ts$/, ""));
+  const [summary, report] = [`${results}.json`, `${results}.html`];
+  for (const path of [summary, report]) await rm(path, { force: true });
+  return [summary, report];
 }
 
 /** Its address, and what the script has to know of it. */
@@ -103,7 +118,7 @@ async function serviceFor(lesson: Lesson): Promise<Record<string, string>> {
   const place = { persistTo: join(directory, "state"), tmpDir: directory };
   await prepareDatabase(place);
   const { url } = await startLessonService(lesson, place);
-  return { ...lesson.vars, ...lesson.env, BASE_URL: url };
+  return { ...lesson.vars, ...lesson.env, ...KEYS_OF_SERVICE, BASE_URL: url };
 }
 
 function runK6(
@@ -111,15 +126,17 @@ function runK6(
   given: { variables: Record<string, string>; flags: readonly string[]; report: string },
 ): Promise<number> {
   const variables = Object.entries(given.variables).flatMap((pair) => ["-e", pair.join("=")]);
-  // The shape of what handleSummary() is given is that of k6 until now, whatever becomes the default.
-  const own = ["--no-usage-report", "--new-machine-readable-summary=false", ...variables];
+  const own = ["--no-usage-report", ...variables];
   const env = {
+    // What handleSummary() is given has the shape that it has had until now, whatever becomes the default.
+    K6_NEW_MACHINE_READABLE_SUMMARY: "false",
     K6_WEB_DASHBOARD: "true",
-    // No server: only the report.
-    K6_WEB_DASHBOARD_PORT: "-1",
+    // This machine only, a port that is free. -1 should mean that there is none, but k6 then listens on every address.
+    K6_WEB_DASHBOARD_HOST: "127.0.0.1",
+    K6_WEB_DASHBOARD_PORT: "0",
     K6_WEB_DASHBOARD_EXPORT: given.report,
-    // A run has to be three times as long to be drawn.
-    K6_WEB_DASHBOARD_PERIOD: "1s",
+    // A run has to be a few times as long to be drawn, and lesson 1 takes a second. k6 makes it longer for long ones.
+    K6_WEB_DASHBOARD_PERIOD: "250ms",
   };
   const args = ["run", ...own, ...given.flags, join(ROOT, "load-tests", script)];
   k6 = startProgram("k6", args, { cwd: ROOT, env, stdio: ["ignore", "inherit", "inherit"] });

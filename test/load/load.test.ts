@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 import { expect, test, type TestContext } from "vitest";
@@ -11,17 +11,30 @@ import { putStandInOn } from "./k6-on-path.ts";
 
 // Goal: `npm run load -- 02` is all that somebody who has k6 needs to know. A stand-in (k6/main.ts) takes its place here.
 
-async function load(context: TestContext, args: readonly string[], { hasK6 = true } = {}) {
+/** Of another service, as somebody who runs one may have them in the environment. */
+const OTHER_KEYS = { ADMIN_TOKEN: "not-this-one", API_KEY: "nor-this-one" };
+
+async function load(
+  context: TestContext,
+  args: readonly string[],
+  { hasK6 = true, prepare = async (_tmpDir: string) => {} } = {},
+) {
   const tmpDir = await temporaryDirectory(context);
+  await prepare(tmpDir);
   const path = hasK6 ? await putStandInOn(tmpDir) : dirname(process.execPath);
-  const env = { PATH: path, TMPDIR: tmpDir, BASE_URL: "" };
+  const env = { ...OTHER_KEYS, PATH: path, TMPDIR: tmpDir, BASE_URL: "" };
   const child = startChild(join(ROOT, "scripts/load.ts"), args, { cwd: tmpDir, env });
   context.onTestFinished(() => child.stop());
   return { child, tmpDir };
 }
 
 test.concurrent("a lesson runs on a service of its own, which is gone afterwards", async (context) => {
-  const run = await load(context, ["02", "--vus", "16", "--keys", "2", "--", "--quiet"]);
+  const prepare = async (tmpDir: string) => {
+    await mkdir(join(tmpDir, "load-results"));
+    await writeFile(join(tmpDir, "load-results/02-duplicate-storm.html"), "of the run before");
+  };
+  const args = ["02", "--vus", "16", "--keys", "2", "--", "--quiet"];
+  const run = await load(context, args, { prepare });
   const exitCode = await run.child.ended;
 
   expect(run.child.output()).toContain("6 distinct keys = 3 orders + 3 charges + 0 refunds");
@@ -29,6 +42,9 @@ test.concurrent("a lesson runs on a service of its own, which is gone afterwards
   const results = join(run.tmpDir, "load-results");
   const summary = await readFile(join(results, "02-duplicate-storm.json"), "utf8");
   expect(JSON.parse(summary)).toHaveProperty("metrics.shop_orders.values.value", 3);
+  // The stand-in draws no report.
+  expect(await readdir(results)).toEqual(["02-duplicate-storm.json"]);
+  expect(run.child.output()).not.toContain(".html");
   await expectNothingLeft(run, ["bin", "load-results"]);
 });
 
