@@ -16,7 +16,7 @@ export interface Operation<Wire> {
   /** Once stored, it lets `withKey` resume the operation, whatever becomes of this process. */
   readonly key: string;
   /**
-   * Sends until there is a final answer, or attempts, time or the signal put an end to it. To send again is always safe:
+   * Sends until there is a final answer, or tries, time or the signal put an end to it. To send again is always safe:
    * it is the same request under the same key. Rejects for bugs only, never for what a network or a service does.
    */
   send(options?: { signal?: AbortSignal }): Promise<Outcome<Wire>>;
@@ -113,9 +113,9 @@ export function createClient(options: ClientOptions) {
 function settingsOf({
   apiKey,
   // Their waits bridge 20 s of outage on the average.
-  attempts = 10,
+  tries = 10,
   // More than the service takes: it may wait 5 s for another try, and 10 s for the payment provider.
-  attemptTimeoutMs = 20_000,
+  tryTimeoutMs = 20_000,
   // Twice the service's PENDING_TTL_MS: once that has passed after a crash, a retry executes.
   totalTimeoutMs = 60_000,
   firstBackoffMs = 200,
@@ -125,8 +125,8 @@ function settingsOf({
 }: ClientOptions): SendSettings {
   return {
     apiKey,
-    attempts,
-    attemptTimeoutMs,
+    tries,
+    tryTimeoutMs,
     totalTimeoutMs,
     firstBackoffMs,
     maxBackoffMs,

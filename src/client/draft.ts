@@ -49,7 +49,7 @@ type InputOf<Call> = Call extends (input: infer Input, ...rest: never) => unknow
 type ArgumentsOf<Call> =
   {} extends Parts<InputOf<Call>> ? [input?: Parts<InputOf<Call>>] : [input: Parts<InputOf<Call>>];
 
-/** What a caller gives: no headers, which the client sends, and no part in which nothing is required unless it wants to. */
+/** What a caller passes. Not the headers, which the client sets; a part in which nothing is required may be left out. */
 type Parts<Input> = {
   [Part in keyof Input as {} extends Input[Part] ? never : Exclude<Part, "header">]: Input[Part];
 } & {
@@ -74,7 +74,7 @@ export async function describeRequest<Wire>(
   return drafted;
 }
 
-interface Described {
+interface HonoInput {
   param?: Record<string, string>;
   query?: Record<string, string>;
   json?: unknown;
@@ -87,10 +87,10 @@ function guarded(routes: object): object {
       const child: unknown = Reflect.get(node, name);
       return typeof child === "function" ? guarded(child) : child;
     },
-    apply(call, _this, [{ param = {}, query, json } = {}]: [Described?]) {
+    apply(call, _this, [{ param = {}, query, json } = {}]: [HonoInput?]) {
       const encoded = Object.entries(param).map(([name, value]) => [name, pathSegment(value)]);
-      const input = { param: Object.fromEntries(encoded) as Described["param"], query, json };
-      return (call as (input: Described) => unknown)(input);
+      const input = { param: Object.fromEntries(encoded) as HonoInput["param"], query, json };
+      return (call as (input: HonoInput) => unknown)(input);
     },
   });
 }

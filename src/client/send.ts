@@ -7,9 +7,9 @@ export interface SendSettings {
   /** The account's API key. */
   apiKey: string;
   /** How often one `send` or `read` tries at most. */
-  attempts: number;
+  tries: number;
   /** How long one try may take. */
-  attemptTimeoutMs: number;
+  tryTimeoutMs: number;
   /** How long one `send` or `read` may take, the waits between its tries included. */
   totalTimeoutMs: number;
   /** Longest wait before the second try, unless the service says when to come back. It doubles with each try. */
@@ -68,10 +68,10 @@ export async function sendUntilAnswered(
       headers: headersOf(request, operation, settings),
       body: request.body,
       ...(signal && { signal }),
-      timeout: settings.attemptTimeoutMs,
+      timeout: settings.tryTimeoutMs,
       totalTimeout: settings.totalTimeoutMs,
       retry: {
-        limit: settings.attempts - 1,
+        limit: settings.tries - 1,
         methods: ["get", "post"],
         shouldRetry,
         delay: () => waitMs,
@@ -99,13 +99,13 @@ export async function sendUntilAnswered(
 function headersOf(
   { headers }: Draft<unknown>,
   operation: Sent | undefined,
-  { apiKey, attemptTimeoutMs }: SendSettings,
+  { apiKey, tryTimeoutMs }: SendSettings,
 ): Headers {
   const all = new Headers(headers);
   all.set("authorization", `Bearer ${apiKey}`);
   if (operation === undefined) return all;
   all.set("idempotency-key", operation.key);
-  all.set("prefer", `wait=${Math.floor((attemptTimeoutMs * WAIT_SHARE) / 1000)}`);
+  all.set("prefer", `wait=${Math.floor((tryTimeoutMs * WAIT_SHARE) / 1000)}`);
   return all;
 }
 

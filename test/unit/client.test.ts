@@ -77,7 +77,7 @@ test("the next operation has a key of its own", async () => {
 
 test("an operation sent again is the same request under the same key, whatever became of its arguments", async () => {
   const { client, tries } = scriptedService([connectionLost, done(ORDER, { isReplayed: true })], {
-    attempts: 1,
+    tries: 1,
   });
   const json = { items: [{ product_id: "prod_1", quantity: 2 }] };
   const operation = client.operation((api) => api.orders.$post({ json }));
@@ -95,7 +95,7 @@ test("an operation sent again is the same request under the same key, whatever b
 });
 
 test("an operation whose caller was restarted goes on under the stored key", async () => {
-  const before = await sendOrder([connectionLost], { attempts: 1 });
+  const before = await sendOrder([connectionLost], { tries: 1 });
   const after = scriptedService([done(ORDER, { isReplayed: true })]);
   const resumed = after.client.withKey(before.operation.key, placeOrder);
   const outcome = await settled(resumed.send());
@@ -170,7 +170,7 @@ test("a problem keeps what its code adds", async () => {
 
 test("without a word from the service, waits double up to a limit, and are spread", async () => {
   const lost = Array.from({ length: 6 }, () => connectionLost);
-  const options = { attempts: 7, firstBackoffMs: 100, maxBackoffMs: 1000 };
+  const options = { tries: 7, firstBackoffMs: 100, maxBackoffMs: 1000 };
   const whole = await sendOrder([...lost, done(ORDER)], options);
   const half = await sendOrder([...lost, done(ORDER)], { ...options, random: () => 0.5 });
 
@@ -216,11 +216,11 @@ test("Retry-After may be a date, and one that has passed means now", async () =>
   expect(waitsMs()).toEqual([5000, 0]);
 });
 
-test("once its attempts are used up, the caller knows that the outcome is unknown, and goes on by the key", async () => {
+test("once its tries are used up, the caller knows that the outcome is unknown, and goes on by the key", async () => {
   const unavailable = problem("service_unavailable", { headers: { "retry-after": "1" } });
   const { client, operation, outcome, tries } = await sendOrder(
     [unavailable, unavailable, unavailable, done(ORDER, { isReplayed: true })],
-    { attempts: 3 },
+    { tries: 3 },
   );
   expect(outcome).toMatchObject({
     kind: "outcome_unknown",
@@ -235,7 +235,7 @@ test("once its attempts are used up, the caller knows that the outcome is unknow
 
 test("a try that gets no answer in time is given up and made again", async () => {
   const { outcome, tries, waitsMs } = await sendOrder([silence, done(ORDER)], {
-    attemptTimeoutMs: 5000,
+    tryTimeoutMs: 5000,
   });
 
   expect(outcome).toMatchObject({ kind: "done" });
@@ -258,7 +258,7 @@ test("so is one whose answer begins and breaks off, or never ends", async () => 
   });
   const { outcome, waitsMs } = await sendOrder(
     [begins(breaksOff), begins(neverEnds), done(ORDER, { isReplayed: true })],
-    { attemptTimeoutMs: 5000 },
+    { tryTimeoutMs: 5000 },
   );
   expect(outcome).toEqual({ kind: "done", body: ORDER, isReplayed: true });
   expect(waitsMs()).toEqual([200, 5400]);
@@ -267,7 +267,7 @@ test("so is one whose answer begins and breaks off, or never ends", async () => 
 test("all tries together end in time", async () => {
   const start = Date.now();
   const { outcome, tries } = await sendOrder([silence, silence, silence], {
-    attemptTimeoutMs: 4000,
+    tryTimeoutMs: 4000,
     totalTimeoutMs: 10_000,
   });
   expect(outcome).toMatchObject({ kind: "outcome_unknown", cause: { kind: "timeout" } });
@@ -332,7 +332,7 @@ test("a refusal from before the key was looked at says nothing of an earlier try
   const afterLoss = await sendOrder([connectionLost, unauthorized]);
   expect(afterLoss.outcome).toMatchObject(unknown);
 
-  const lost = await sendOrder([connectionLost, unauthorized], { attempts: 1 });
+  const lost = await sendOrder([connectionLost, unauthorized], { tries: 1 });
   expect(await settled(lost.operation.send())).toMatchObject(unknown);
 
   const { client } = scriptedService([unauthorized]);
@@ -388,7 +388,7 @@ test("a read needs no key, and is tried again", async () => {
 
 test("a read says no, and that there is no answer", async () => {
   const { client } = scriptedService([problem("not_found", { isKeyed: false }), silence], {
-    attempts: 1,
+    tries: 1,
   });
   const read = () =>
     settled(client.read((api) => api.orders[":id"].$get({ param: { id: "ord_1" } })));
@@ -456,7 +456,7 @@ test("a caller can change neither the key nor who sends it", async () => {
 test("no outcome holds the API key, so that it may be logged", async () => {
   const outcomes = await Promise.all(
     [connectionLost, silence, page(403), problem("unauthorized"), problem("internal_error")].map(
-      async (reply) => (await sendOrder([reply], { attempts: 1 })).outcome,
+      async (reply) => (await sendOrder([reply], { tries: 1 })).outcome,
     ),
   );
   expect(outcomes).toHaveLength(5);
@@ -467,7 +467,7 @@ test("settings with which nothing can be sent are a bug, and no outcome", async 
   const { client, tries } = scriptedService([], { baseUrl: "no url" });
   await expect(settled(client.operation(placeOrder).send())).rejects.toThrow(TypeError);
   await expect(
-    settled(scriptedService([], { attempts: 0 }).client.operation(placeOrder).send()),
+    settled(scriptedService([], { tries: 0 }).client.operation(placeOrder).send()),
   ).rejects.toThrow();
   expect(tries).toEqual([]);
 });

@@ -76,7 +76,7 @@ async function placeOrders(operations: number, carry: Carry) {
   const client = createClient({
     baseUrl: "http://shop.test",
     apiKey: shop.account.apiKey,
-    attempts: 3,
+    tries: 3,
     firstBackoffMs: 2,
     fetch: network.fetch,
     random,
