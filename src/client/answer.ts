@@ -1,4 +1,4 @@
-import { isHTTPError, isNetworkError, isTimeoutError } from "ky";
+import { isNetworkError, isTimeoutError } from "ky";
 
 import type { ProblemCode, PROBLEMS } from "../problems.ts";
 
@@ -20,6 +20,13 @@ interface ProblemOf<Code extends ProblemCode> {
   [member: string]: unknown;
 }
 
+/** What the service did for the try. */
+export interface Done {
+  kind: "done";
+  body: unknown;
+  isReplayed: boolean;
+}
+
 /** How a try ended that did not succeed. */
 export type Miss =
   | {
@@ -31,62 +38,86 @@ export type Miss =
       /** When the service wants to be asked again, if it said so. */
       retryAfterMs: number | undefined;
     }
-  /** Somebody else answered: a gateway's error page, a captive portal. */
-  | { kind: "foreign"; status: number; body: unknown; retryAfterMs: number | undefined }
+  /**
+   * `garbled` is the service's answer, of which not all has arrived. `foreign` is somebody else's: a gateway's error page,
+   * a captive portal, a redirect, which has status 0 in a browser.
+   */
+  | { kind: "garbled" | "foreign"; status: number; body: unknown; retryAfterMs: number | undefined }
   | { kind: "network"; error: unknown }
   | { kind: "timeout" }
   | { kind: "aborted"; reason: unknown };
 
-const REPLAYED = "idempotent-replayed";
-
-/** Reads a 2xx. A keyed route says whether it replays; what does not is another's answer, for example after a redirect. */
-export async function readSuccess(
-  response: Response,
-  { isKeyed }: { isKeyed: boolean },
-): Promise<{ kind: "done"; body: unknown; isReplayed: boolean } | Miss> {
-  const { status, headers } = response;
-  const text = await response.text();
-  const foreign = { kind: "foreign" as const, status, body: text, retryAfterMs: undefined };
-  if (isKeyed && !headers.has(REPLAYED)) return foreign;
-  try {
-    const body: unknown = text === "" ? undefined : JSON.parse(text);
-    return { kind: "done", body, isReplayed: headers.get(REPLAYED) === "true" };
-  } catch {
-    return foreign;
+/** Carries a miss through ky, which tries again for what is thrown. */
+export class Missed extends Error {
+  readonly miss: Miss;
+  constructor(miss: Miss) {
+    super(miss.kind);
+    this.miss = miss;
   }
 }
 
-/** Reads what ky threw. ky's own errors hold the request, and in it the API key, so they are not handed on. */
-export function readFailure(error: unknown, signal: AbortSignal | undefined): Miss {
-  if (signal?.aborted === true) return { kind: "aborted", reason: signal.reason };
-  if (isTimeoutError(error)) return { kind: "timeout" };
-  if (isNetworkError(error)) return { kind: "network", error: error.cause };
-  if (!isHTTPError(error)) return { kind: "network", error };
+const REPLAYED = "idempotent-replayed";
 
-  const { data, response } = error;
-  const { status, headers } = response;
+/**
+ * Reads an answer to its end. Every keyed answer has Idempotent-Replayed, so one without it came from somebody else. The
+ * service answers with JSON objects only, and no part of one is an object: so what broke off shows.
+ */
+export async function readAnswer(
+  response: Response,
+  { isOperation }: { isOperation: boolean },
+): Promise<Done | Miss> {
+  const { status, ok, headers } = response;
+  const text = await response.text();
+  const body = parsed(text);
+  const isKeyed = headers.has(REPLAYED);
   const told = retryAfterMs(headers.get("retry-after"));
-  if (!isProblem(data)) return { kind: "foreign", status, body: data, retryAfterMs: told };
-  // Finer than the header, which counts in whole seconds.
-  const finer = data["retry_after_ms"];
-  return {
-    kind: "problem",
-    status,
-    problem: data,
-    isKeyed: headers.has(REPLAYED),
-    retryAfterMs: typeof finer === "number" ? finer : told,
-  };
+
+  if (ok && isObject(body) && (isKeyed || !isOperation)) {
+    return { kind: "done", body, isReplayed: headers.get(REPLAYED) === "true" };
+  }
+  if (!ok && isProblem(body)) {
+    // Finer than the header, which counts in whole seconds.
+    const finer = body["retry_after_ms"];
+    const waitMs = typeof finer === "number" && finer >= 0 ? finer : told;
+    return { kind: "problem", status, problem: body, isKeyed, retryAfterMs: waitMs };
+  }
+  const isPart = body === undefined && /\bjson\b/i.test(headers.get("content-type") ?? "");
+  const kind = isKeyed || isPart ? "garbled" : "foreign";
+  return { kind, status, body: body ?? text, retryAfterMs: told };
 }
 
-function isProblem(data: unknown): data is Problem {
-  if (typeof data !== "object" || data === null) return false;
-  const { error, retryable } = data as Partial<Problem>;
+/** Reads what ky threw. Its own errors hold the request, and in it the API key, so they are not handed on. */
+export function readFailure(error: unknown, signal: AbortSignal | undefined): Miss {
+  if (error instanceof Missed) return error.miss;
+  if (signal?.aborted === true) return { kind: "aborted", reason: signal.reason };
+  if (isTimeoutError(error)) return { kind: "timeout" };
+  return { kind: "network", error: isNetworkError(error) ? error.cause : error };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(body: unknown): body is object {
+  return typeof body === "object" && body !== null;
+}
+
+function isProblem(body: unknown): body is Problem {
+  if (!isObject(body)) return false;
+  const { error, retryable } = body as Partial<Problem>;
   return typeof error === "string" && typeof retryable === "boolean";
 }
 
-/** Seconds, or a date (RFC 9110 §10.2.3). */
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/;
+
+/** Seconds, or a date (RFC 9110 §10.2.3). `Date.parse` takes more than that for a date: "-5" is one in 2001. */
 function retryAfterMs(header: string | null): number | undefined {
   if (header === null) return undefined;
-  const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
-  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
+  if (/^\d+$/.test(header)) return Number(header) * 1000;
+  const atMs = HTTP_DATE.test(header) ? Date.parse(header) : Number.NaN;
+  return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - Date.now());
 }

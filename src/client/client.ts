@@ -45,6 +45,10 @@ export type Describe<Wire> = (api: KeyedApi) => Promise<Draft<Wire>>;
 // Anything else is refused by the service, or trimmed by fetch, and then it is another key.
 const KEY = /^[\x21\x23-\x2b\x2d-\x7e]{1,255}$/;
 
+// What else is in them, fetch refuses with an error that shows them whole.
+const API_KEY = /^[\x21-\x7e]+$/;
+const BASE_URL = /^https?:\/\/[^/@?#]+(\/[^?#]*)?$/i;
+
 /**
  * A client that retries, and whose every POST has one key, made before the first try and kept through all of them.
  *
@@ -61,6 +65,7 @@ const KEY = /^[\x21\x23-\x2b\x2d-\x7e]{1,255}$/;
 export function createClient(options: ClientOptions) {
   const { baseUrl } = options;
   const settings = settingsOf(options);
+  assertUsable(baseUrl, settings);
 
   function operationOf<Wire>(describe: Describe<Wire>, sent: Sent): Operation<Wire> {
     const described = describeRequest(baseUrl, describe);
@@ -94,7 +99,7 @@ export function createClient(options: ClientOptions) {
     /** Writes an operation down, under a new key. Nothing is sent before `send`. */
     operation<Wire>(describe: Describe<Wire>): Operation<Wire> {
       // In the order of time, which the ledger's index likes, and made in insecure browser contexts too.
-      return operationOf(describe, { key: uuidv7(), mayHaveArrived: false });
+      return operationOf(describe, { key: uuidv7(), arrivals: 0 });
     },
 
     /**
@@ -105,7 +110,7 @@ export function createClient(options: ClientOptions) {
       if (typeof key !== "string" || !KEY.test(key)) {
         throw new Error("bug: a key is 1 to 255 visible ASCII characters, neither comma nor quote");
       }
-      return operationOf(describe, { key, mayHaveArrived: true });
+      return operationOf(describe, { key, arrivals: 1 });
     },
   };
 }
@@ -133,4 +138,13 @@ function settingsOf({
     fetch: send,
     random,
   };
+}
+
+/** Tells no value: where it cannot be sent, a secret may be in it. */
+function assertUsable(baseUrl: string, { apiKey, tries }: SendSettings): void {
+  if (!API_KEY.test(apiKey)) throw new Error("bug: apiKey is not visible ASCII characters");
+  if (!BASE_URL.test(baseUrl) || !URL.canParse(baseUrl)) {
+    throw new Error("bug: baseUrl is no http(s) URL without user, query and fragment");
+  }
+  if (!(tries >= 1)) throw new Error("bug: tries is less than 1");
 }

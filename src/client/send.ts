@@ -1,12 +1,12 @@
 import ky from "ky";
 
-import { type Miss, type Problem, readFailure, readSuccess } from "./answer.ts";
+import { type Done, type Miss, Missed, type Problem, readAnswer, readFailure } from "./answer.ts";
 import type { Draft } from "./draft.ts";
 
 export interface SendSettings {
   /** The account's API key. */
   apiKey: string;
-  /** How often one `send` or `read` tries at most. */
+  /** How many tries of one `send` or `read` may fail. To find another try executing is no failure. */
   tries: number;
   /** How long one try may take. */
   tryTimeoutMs: number;
@@ -24,12 +24,12 @@ export interface SendSettings {
 /** What is known of an operation between its sendings. */
 export interface Sent {
   key: string;
-  /** Whether an earlier try may have reached the ledger. */
-  mayHaveArrived: boolean;
+  /** How many tries may have reached the ledger: all that were sent, but for those that were turned away before it. */
+  arrivals: number;
 }
 
 export type Heard =
-  | { kind: "done"; body: unknown; isReplayed: boolean }
+  | Done
   | { kind: "refused"; problem: Problem }
   | { kind: "unanswered"; cause: Miss };
 
@@ -51,48 +51,61 @@ export async function sendUntilAnswered(
   { operation, signal }: { operation?: Sent; signal: AbortSignal | undefined },
   settings: SendSettings,
 ): Promise<Heard> {
-  const deadline = Date.now() + settings.totalTimeoutMs;
+  const deadline = performance.now() + settings.totalTimeoutMs;
   let isSent = false;
+  let done: Done | undefined;
+  let failures = 0;
   let waitMs = 0;
   const shouldRetry = ({ error, retryCount }: { error: Error; retryCount: number }) => {
     const miss = readFailure(error, signal);
+    // That one ends with its lease at the latest. Until then it is only time that may run out.
+    if (!isInProgress(miss)) failures += 1;
     waitMs = waitAfter(miss, retryCount, settings);
     // Told to come back too late, the caller hears so now.
-    if (!canHelp(miss) || Date.now() + waitMs >= deadline) return false;
-    remember(operation, miss);
-    return true;
+    return canHelp(miss) && failures < settings.tries && performance.now() + waitMs < deadline;
+  };
+  const sendOnce = async (copy: Request) => {
+    // The caller's fetch may know nothing of signals.
+    copy.signal.throwIfAborted();
+    isSent = true;
+    if (operation) operation.arrivals += 1;
+    const response = await settings.fetch(copy);
+    const answer = await readAnswer(response, { isOperation: operation !== undefined });
+    if (operation && wasTurnedAway(answer)) operation.arrivals -= 1;
+    if (answer.kind !== "done") throw new Missed(answer);
+    done = answer;
+    return new Response();
   };
   try {
-    const response = await ky(request.url, {
+    await ky(request.url, {
       method: request.method,
       headers: headersOf(request, operation, settings),
       body: request.body,
+      // Followed, a POST becomes a GET, or goes with its key to another origin.
+      redirect: "manual",
       ...(signal && { signal }),
       timeout: settings.tryTimeoutMs,
       totalTimeout: settings.totalTimeoutMs,
       retry: {
-        limit: settings.tries - 1,
+        // `shouldRetry` counts.
+        limit: Number.MAX_SAFE_INTEGER,
         methods: ["get", "post"],
         shouldRetry,
         delay: () => waitMs,
       },
-      fetch: (attempt) => {
-        isSent = true;
-        return fetchWhole(attempt as Request, settings);
-      },
+      fetch: (copy) => sendOnce(copy as Request),
     });
-    const heard = await readSuccess(response, { isKeyed: operation !== undefined });
-    return heard.kind === "done" ? heard : { kind: "unanswered", cause: heard };
+    return done!;
   } catch (error) {
-    // No network had a part in it.
-    if (!isSent) throw error;
     const miss = readFailure(error, signal);
-    const isFinal = miss.kind === "problem" && !canHelp(miss);
+    // No network had a part in it.
+    if (miss.kind === "network" && !isSent) throw error;
     // A 401 says that this try did nothing. It says nothing of an earlier one, whose answer was lost.
-    const isAboutAnother = operation?.mayHaveArrived === true && wasTurnedAway(miss);
-    remember(operation, miss);
-    if (isFinal && !isAboutAnother) return { kind: "refused", problem: miss.problem };
-    return { kind: "unanswered", cause: miss };
+    const isAboutAnother = wasTurnedAway(miss) && operation !== undefined && operation.arrivals > 0;
+    if (miss.kind !== "problem" || canHelp(miss) || isAboutAnother) {
+      return { kind: "unanswered", cause: miss };
+    }
+    return { kind: "refused", problem: miss.problem };
   }
 }
 
@@ -109,15 +122,6 @@ function headersOf(
   return all;
 }
 
-/** A body that breaks off, or never ends, is a try that failed: ky itself looks no further than the head of a success. */
-async function fetchWhole(request: Request, settings: SendSettings): Promise<Response> {
-  request.signal.throwIfAborted();
-  const response = await settings.fetch(request);
-  const { status, headers } = response;
-  const bytes = await response.arrayBuffer();
-  return new Response(bytes.byteLength === 0 ? null : bytes, { status, headers });
-}
-
 /** Whether sending the same again can help. */
 function canHelp(miss: Miss): boolean {
   switch (miss.kind) {
@@ -126,6 +130,7 @@ function canHelp(miss: Miss): boolean {
     case "foreign":
       // A gateway's 5xx is a broken network: what became of the request behind it, it does not say.
       return miss.status === 429 || miss.status >= 500;
+    case "garbled":
     case "network":
     case "timeout":
       return true;
@@ -134,17 +139,20 @@ function canHelp(miss: Miss): boolean {
   }
 }
 
-/** Refused before the key was looked at: this try did nothing. */
-function wasTurnedAway(miss: Miss): boolean {
-  return miss.kind === "problem" && !miss.isKeyed;
+function isInProgress(miss: Miss): boolean {
+  return miss.kind === "problem" && miss.problem.error === "idempotency_key_in_progress";
 }
 
-function remember(operation: Sent | undefined, miss: Miss): void {
-  if (operation !== undefined && !wasTurnedAway(miss)) operation.mayHaveArrived = true;
+/** Refused before the key was looked at: this try did nothing. */
+function wasTurnedAway(answer: Done | Miss): boolean {
+  return answer.kind === "problem" && !answer.isKeyed;
 }
 
 function waitAfter(miss: Miss, retryCount: number, settings: SendSettings): number {
-  if ("retryAfterMs" in miss && miss.retryAfterMs !== undefined) return miss.retryAfterMs;
   const { firstBackoffMs, maxBackoffMs, random } = settings;
-  return random() * Math.min(maxBackoffMs, firstBackoffMs * 2 ** (retryCount - 1));
+  const backoffMs = random() * Math.min(maxBackoffMs, firstBackoffMs * 2 ** (retryCount - 1));
+  const toldMs = "retryAfterMs" in miss ? miss.retryAfterMs : undefined;
+  if (toldMs === undefined) return backoffMs;
+  // "Now", said again and again, would use up all tries at once.
+  return retryCount === 1 ? toldMs : Math.max(toldMs, backoffMs);
 }

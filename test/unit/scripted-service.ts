@@ -6,6 +6,9 @@ import { type ProblemCode, PROBLEMS } from "../../src/problems.ts";
 
 export const API_KEY = "test_secret";
 
+/** What every answer has that is about a key. */
+const KEYED = { "idempotent-replayed": "false" };
+
 /** What happens to one try. */
 export type Reply = (request: Request) => Promise<Response>;
 
@@ -39,7 +42,7 @@ export const problem =
       status: PROBLEMS[code].status,
       headers: {
         "content-type": "application/problem+json",
-        ...(isKeyed && { "idempotent-replayed": "false" }),
+        ...(isKeyed && KEYED),
         ...headers,
       },
     });
@@ -57,6 +60,12 @@ export const connectionLost: Reply = async () => {
   throw new TypeError("fetch failed");
 };
 
+/** What the service's answer is when it is not as it was sent: cut short, or by another hand. */
+export const garbled =
+  (status: number, body: string | null, headers: Record<string, string> = KEYED): Reply =>
+  async () =>
+    new Response(body, { status, headers });
+
 /** Says nothing, until the client hangs up. */
 export const silence: Reply = ({ signal }) =>
   new Promise((_resolve, reject) => {
@@ -69,7 +78,7 @@ export const begins =
   async () =>
     new Response(body, {
       status: 201,
-      headers: { "content-type": "application/json", "idempotent-replayed": "false" },
+      headers: { "content-type": "application/json", ...KEYED },
     });
 
 /** A client of a service whose answers are given, in order; more tries than that go unanswered. Its waits are not spread. */
