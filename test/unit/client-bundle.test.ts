@@ -1,29 +1,13 @@
-import { join, relative } from "node:path";
+import { relative } from "node:path";
 import { createContext, runInContext } from "node:vm";
 
-import { build, type Rolldown } from "vite";
 import { expect, test } from "vitest";
 
 import type { createClient } from "../../src/client/client.ts";
-
-const root = join(import.meta.dirname, "../..");
-
-/** The client and all that it needs, as one script for a page, in which it is `client`. */
-async function bundle() {
-  const [result] = (await build({
-    root,
-    configFile: false,
-    logLevel: "silent",
-    build: {
-      write: false,
-      lib: { entry: "src/client/client.ts", formats: ["iife"], name: "client" },
-    },
-  })) as Rolldown.RolldownOutput[];
-  return result!.output[0];
-}
+import { bundledClient, root } from "./bundled-client.ts";
 
 test("the client takes types only from the service: a bundle holds nothing of its code", async () => {
-  const { imports, dynamicImports, modules } = await bundle();
+  const { imports, dynamicImports, modules } = await bundledClient();
   const files = Object.keys(modules).map((id) => relative(root, id));
   const own = files.filter((file) => !file.startsWith("node_modules/"));
   const packages = files.flatMap((file) => /^node_modules\/([^/]+)/.exec(file)?.[1] ?? []);
@@ -36,7 +20,7 @@ test("the client takes types only from the service: a bundle holds nothing of it
 });
 
 test("it runs with what a browser, Node and a Worker have in common, and nothing else", async () => {
-  const { code } = await bundle();
+  const { code } = await bundledClient();
   const web = { AbortController, AbortSignal, Headers, Request, Response, URL, URLSearchParams };
   const more = { TextDecoder, TextEncoder, clearTimeout, crypto, performance, setTimeout };
   const page = createContext({ ...web, ...more });
