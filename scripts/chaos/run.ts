@@ -14,7 +14,7 @@ import { auditOf, compareCharges, compareOrders, countKeys } from "./verify.ts";
 
 /** A lease that runs out between two kills, so that takeovers happen, and the provider's limit below it. */
 const SETTINGS = { ...DEMO_SETTINGS, PENDING_TTL_MS: "1000", PROVIDER_TIMEOUT_MS: "400" };
-/** Clients that live one story at a time, with up to five requests under way in each. */
+/** Clients that live one story at a time, with up to nine requests under way in each (`tellStory`). */
 const CROWD_SIZE = 8;
 /** How long the service is left alone once it serves again, ms: sometimes too short for a lease to run out. */
 const LIFE_MS = { least: 200, most: 1_500 };
@@ -90,7 +90,7 @@ async function takeStock(
   }: { client: Client; operations: readonly Operation[]; rounds: readonly Round[] },
 ) {
   const shop = openShop(service.url());
-  const reconciled = await settle(client, { shop, url: service.url() });
+  const leftOver = await settle(client, { shop, url: service.url() });
   const books = await readBooks(shop);
   const undecided = operations.filter(({ outcome }) => outcome.kind === "undecided");
   const wasKilled = ({ invokedAt, answeredAt }: Operation) =>
@@ -99,7 +99,7 @@ async function takeStock(
     requests: operations.length,
     undecided: undecided.length,
     cutOff: undecided.filter(wasKilled).length,
-    reconciled,
+    leftOver,
     ...(await countKeys(client, shop)),
     ...compareOrders(client.decided, books),
     ...compareCharges(client.decided, books),
