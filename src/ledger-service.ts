@@ -6,10 +6,7 @@ import { describeError, log } from "./log.ts";
 import { problemResponse, storedProblem } from "./problem.ts";
 import type { AppEnv } from "./scope.ts";
 
-/** How soon to come back when an outcome or the database was out of reach: the least that the header can say. */
-const RETRY_AFTER_SECONDS = "1";
-
-/** When to look again while another attempt is executing: a little longer than an operation takes. */
+/** When to look again while another attempt is executing: a little longer than an operation takes, in a second at most. */
 const LOOK_AGAIN_MS = 200;
 
 /** Ties the ledger, which knows nothing of this shop, to its settings, its errors and its log. */
@@ -46,29 +43,21 @@ function refuse(c: Context<AppEnv>, refusal: Refusal): Response {
   switch (refusal.kind) {
     case "in_progress": {
       const { takeoverAfterMs } = refusal;
-      const retryAfterMs = Math.min(LOOK_AGAIN_MS, takeoverAfterMs);
       return problemResponse(c, "idempotency_key_in_progress", {
-        retry_after_ms: retryAfterMs,
+        retry_after_ms: Math.min(LOOK_AGAIN_MS, takeoverAfterMs),
         takeover_after_ms: takeoverAfterMs,
-        headers: { "retry-after": String(Math.max(1, Math.ceil(retryAfterMs / 1000))) },
       });
     }
     case "reused":
       return problemResponse(c, "idempotency_key_reused", { status: c.var.config.reuseStatus });
     case "vanished":
-      return problemResponse(c, "idempotency_key_retry", {
-        headers: { "retry-after": RETRY_AFTER_SECONDS },
-      });
+      return problemResponse(c, "idempotency_key_retry");
     case "failed":
       return problemResponse(c, "internal_error");
     case "outcome_unknown":
-      return problemResponse(c, "outcome_unknown", {
-        headers: { "retry-after": RETRY_AFTER_SECONDS },
-      });
+      return problemResponse(c, "outcome_unknown");
     case "unavailable":
-      return problemResponse(c, "service_unavailable", {
-        headers: { "retry-after": RETRY_AFTER_SECONDS },
-      });
+      return problemResponse(c, "service_unavailable");
   }
 }
 

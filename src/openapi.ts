@@ -7,7 +7,7 @@ import type { AppEnv } from "./scope.ts";
 const DESCRIPTION = `Orders and payments that survive retries.
 
 **One key per operation.** Every POST takes an \`Idempotency-Key\`. Make it once, before the first try, and send the same
-bytes under it until you have an answer: it has acted exactly once, and every answer of the operation is the same, byte
+bytes under it until you have an answer: it has acted exactly once, and every final answer is the same, byte
 for byte (\`Idempotent-Replayed\` says which one is a replay), for as long as the deployment keeps keys: a day, unless it says
 otherwise. After that the key may be forgotten, and the same request is a new operation.
 
@@ -16,9 +16,9 @@ otherwise. After that the key may be forgotten, and the same request is a new op
 the request.
 
 **Problems** are \`application/problem+json\` (RFC 9457). Compare \`error\`, which does not change; \`type\` leads to a page
-that says what to do. Each answer below lists its codes and whether a retry can help. Beside them, an address that is
-not below is 404 \`not_found\`, and a method that is not is 405 \`method_not_allowed\` with \`Allow\`; neither can be helped
-by a retry. A deployment may answer \`idempotency_key_reused\` with 409 instead of 422.
+that says what to do. Each answer below lists its codes and whether a retry can help. An address that is not in this
+document answers 404 \`not_found\`; a method that an address does not have answers 405 \`method_not_allowed\` with \`Allow\`
+(HEAD goes where GET does). A retry helps neither. A deployment may answer \`idempotency_key_reused\` with 409 instead of 422.
 
 **Every answer** has an \`X-Request-Id\`: that of the request if it brought one (up to 255 letters, digits, \`_\`, \`-\` or
 \`=\`), or else a new one.`;
@@ -50,8 +50,7 @@ export function describePages(registry: OpenAPIHono<AppEnv>["openAPIRegistry"]):
   const page = (
     path: string,
     summary: string,
-    type = "text/html",
-    problems: ProblemCode[] = [],
+    { type = "text/html", problems = [] }: { type?: string; problems?: ProblemCode[] } = {},
   ) => {
     const schema = { type: type === "text/html" ? ("string" as const) : ("object" as const) };
     registry.registerPath({
@@ -68,11 +67,11 @@ export function describePages(registry: OpenAPIHono<AppEnv>["openAPIRegistry"]):
       },
     });
   };
-  page("/", "Where to begin", "application/json");
-  page("/openapi.json", "This document", "application/json");
+  page("/", "Where to begin", { type: "application/json" });
+  page("/openapi.json", "This document", { type: "application/json" });
   page("/docs", "This document, to be read");
   page("/problems", "Every error, with a link to its page");
-  page("/problems/{code}", "What an error means, and what to do", "text/html", ["not_found"]);
+  page("/problems/{code}", "What an error means, and what to do", { problems: ["not_found"] });
 }
 
 export function securitySchemes(registry: OpenAPIHono<AppEnv>["openAPIRegistry"]): void {

@@ -13,8 +13,6 @@ import type { AppEnv } from "./scope.ts";
 const PRINCIPAL_CACHE_MS = 30_000;
 /** Accounts an isolate remembers: about 100 bytes each. */
 const PRINCIPAL_CACHE_SIZE = 1_000;
-/** Cloudflare's limiter counts in windows of 10 or 60 s; this waits out a good part of either. */
-const RETRY_AFTER_SECONDS = "10";
 
 // RFC 6750 §2.1; the scheme's name is case-insensitive.
 const BEARER = /^bearer +([\w~+/.-]+=*)$/i;
@@ -41,9 +39,7 @@ export function authenticate() {
     const limited = cached ?? `address:${c.req.header("cf-connecting-ip") ?? "unknown"}`;
     const { success } = await c.env.RATE_LIMITER.limit({ key: limited }).catch(passOn);
     if (!success) {
-      return problemResponse(c, "rate_limited", {
-        headers: { "retry-after": RETRY_AFTER_SECONDS },
-      });
+      return problemResponse(c, "rate_limited");
     }
     const principal = cached ?? (await accountWithKey(c.var.db, hash));
     if (principal === undefined) {

@@ -33,7 +33,7 @@ export function answerError(error: Error, c: Context<AppEnv>): Response {
 /** An overloaded database sheds reads as it sheds claims; all else is opaque. */
 function unexpected(error: Error, c: Context<AppEnv>): Response {
   if (classifyD1Failure(error).kind !== "overloaded") return problemResponse(c, "internal_error");
-  return problemResponse(c, "service_unavailable", { headers: { "retry-after": "1" } });
+  return problemResponse(c, "service_unavailable");
 }
 
 export function methodRefused(c: Context<AppEnv>, methods: string[]): Response {

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 
 import type { StoredResponse } from "./idempotency/decide.ts";
 import type { Decision } from "./idempotency/mutation.ts";
-import { PROBLEMS, type ProblemCode } from "./problems.ts";
+import { type ProblemCode, type ProblemKind, PROBLEMS } from "./problems.ts";
 import type { AppEnv } from "./scope.ts";
 
 /** What varies between two occurrences of one problem; extra members go into the body (RFC 9457 §3.2). */
@@ -45,9 +45,11 @@ export function problemResponse(
   { headers, ...occurrence }: Occurrence & { headers?: Record<string, string> } = {},
 ): Response {
   const body = problemBody(c.var.requestId, code, occurrence);
+  const { retryAfterSeconds }: ProblemKind = PROBLEMS[code];
+  const retryAfter = retryAfterSeconds !== undefined && { "retry-after": `${retryAfterSeconds}` };
   return new Response(JSON.stringify(body), {
     status: body.status,
-    headers: { "content-type": PROBLEM_JSON, ...headers },
+    headers: { "content-type": PROBLEM_JSON, ...retryAfter, ...headers },
   });
 }
 

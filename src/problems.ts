@@ -1,8 +1,10 @@
-interface ProblemKind {
+export interface ProblemKind {
   status: number;
   title: string;
   /** Whether sending the same request again, under the same key, can help. */
   retryable: boolean;
+  /** Becomes the Retry-After. A second is the least that it can say. */
+  retryAfterSeconds?: number;
   /** What its page tells the caller to do. */
   advice: string;
 }
@@ -60,6 +62,7 @@ export const PROBLEMS = {
     status: 409,
     title: "A request with this key is still executing",
     retryable: true,
+    retryAfterSeconds: 1,
     advice:
       "Send the same request again with the same key, after `retry_after_ms`. Once the first one ends you get its answer; if its owner died, a retry may execute after `takeover_after_ms`. `Prefer: wait=5` lets the server do the waiting.",
   },
@@ -67,6 +70,7 @@ export const PROBLEMS = {
     status: 409,
     title: "The key's record went away while it was read",
     retryable: true,
+    retryAfterSeconds: 1,
     advice: "Send the same request again with the same key.",
   },
   insufficient_stock: {
@@ -163,6 +167,8 @@ export const PROBLEMS = {
     status: 429,
     title: "Too many requests",
     retryable: true,
+    // Cloudflare's limiter counts in windows of 10 or 60 s; this waits out a good part of either.
+    retryAfterSeconds: 10,
     advice: "Wait for Retry-After seconds. Nothing was claimed; use the same key.",
   },
   internal_error: {
@@ -183,6 +189,7 @@ export const PROBLEMS = {
     status: 503,
     title: "The outcome is not known yet",
     retryable: true,
+    retryAfterSeconds: 1,
     advice:
       "Something may have happened. Send the same request again with the same key: it continues where this one stopped and cannot act twice.",
   },
@@ -190,6 +197,7 @@ export const PROBLEMS = {
     status: 503,
     title: "The service is busy",
     retryable: true,
+    retryAfterSeconds: 1,
     advice: "Wait for Retry-After seconds and send the same request again with the same key.",
   },
 } as const satisfies Record<string, ProblemKind>;

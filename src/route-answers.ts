@@ -16,36 +16,36 @@ const Problem = z
       .boolean()
       .describe("Whether the same request, under the same key, can succeed later."),
     request_id: z.string(),
-    ...membersOfSome(),
+    ...extraMembers(),
   })
   .describe("RFC 9457. Ignore members that you do not know: more may be added.")
   .openapi("Problem");
 
 /** What some codes add. Their examples say which. */
-function membersOfSome() {
-  const ids = z.array(z.string()).optional();
-  const amount = z.int().optional();
+function extraMembers() {
+  const integer = z.int().optional();
+  const strings = z.array(z.string()).optional();
   return {
     errors: z
       .array(z.object({ path: z.string(), message: z.string() }))
       .optional()
       .describe("What is wrong, each by the JSON Pointer (RFC 6901) of its field."),
-    retry_after_ms: amount.describe("When to look again: as Retry-After, more finely."),
-    takeover_after_ms: amount.describe("When a retry takes over, should the owner have died."),
-    limit_bytes: amount.describe("The largest body that is accepted."),
+    retry_after_ms: integer.describe("When to look again: as Retry-After, more finely."),
+    takeover_after_ms: integer.describe("When a retry takes over, should the owner have died."),
+    limit_bytes: integer.describe("The largest body that is accepted."),
     products: z
       .array(z.object({ product_id: z.string(), available: z.int() }))
       .optional()
       .describe("What is left of each product that there is not enough of."),
-    product_ids: ids.describe("What the account's catalogue does not have."),
-    currencies: ids.describe("What was found where one is allowed."),
+    product_ids: strings.describe("What the account's catalogue does not have."),
+    currencies: strings.describe("What was found where one is allowed."),
     order_status: z.string().optional().describe("What the order is instead."),
     payment_id: z.string().optional().describe("The payment that failed: it can be read."),
     refund_id: z.string().optional().describe("The refund that failed."),
     payment_status: z.string().optional().describe("What the payment is instead."),
     decline_code: z.string().optional().describe("The provider's reason not to charge."),
     failure_code: z.string().optional().describe("The provider's reason not to refund."),
-    refundable_amount: amount.describe("What is left of the payment, in minor units."),
+    refundable_amount: integer.describe("What is left of the payment, in minor units."),
   };
 }
 
@@ -72,7 +72,7 @@ const ledgerHeaders = z.object({
 });
 
 /** Headers of a mutation's answer. Only a 201 says where the new resource is. */
-export function keyedHeaders(status: 200 | 201) {
+export function keyedAnswerHeaders(status: 200 | 201) {
   const always = answerHeaders.extend({ "idempotent-replayed": Replayed, ...ledgerHeaders.shape });
   return status === 201 ? always.extend({ location: Location }) : always;
 }
@@ -82,8 +82,8 @@ export const keyedProblemHeaders = ledgerHeaders.extend({
   "idempotent-replayed": Replayed.optional(),
 });
 
-/** What a code adds to the members that every problem has. A test compares each with a real answer. */
-const MEMBERS: { [Code in ProblemCode]?: Record<string, unknown> } = {
+/** What a code adds to the members that every problem has, in one form or several. Tests compare each with real answers. */
+const MEMBERS: { [Code in ProblemCode]?: object | readonly object[] } = {
   invalid_request: { errors: [{ path: "/items/0/quantity", message: "Too small" }] },
   card_declined: {
     payment_id: "pay_0192f3a0-0000-7000-8000-000000000001",
@@ -95,16 +95,18 @@ const MEMBERS: { [Code in ProblemCode]?: Record<string, unknown> } = {
   },
   order_not_cancellable: { order_status: "paid" },
   order_not_payable: { order_status: "paid" },
-  payment_not_refundable: { payment_status: "failed" },
+  payment_not_refundable: [
+    { payment_status: "failed" },
+    {
+      refund_id: "ref_0192f3a0-0000-7000-8000-000000000005",
+      failure_code: "charge_already_refunded",
+    },
+  ],
   body_too_large: { limit_bytes: 65_536 },
   unknown_product: { product_ids: ["prod_0192f3a0-0000-7000-8000-000000000009"] },
   mixed_currencies: { currencies: ["EUR", "USD"] },
   refund_exceeds_payment: { refundable_amount: 500 },
 };
-
-function exampleOf(code: ProblemCode) {
-  return problemBody("8f2c7d1e", code, MEMBERS[code]);
-}
 
 /** One response per status, with an example of every code that it may carry. */
 export function problemResponses(codes: readonly ProblemCode[], more = z.object({})) {
@@ -118,6 +120,7 @@ export function problemResponses(codes: readonly ProblemCode[], more = z.object(
         content: { "application/problem+json": { schema: Problem, examples: examplesOf(same) } },
       },
     ]),
+    // Without a type: Hono would otherwise make every problem a body that the client's types have to tell apart.
   ) as {};
 }
 
@@ -125,18 +128,22 @@ function describe(code: ProblemCode): string {
   return `\`${code}\` (${PROBLEMS[code].retryable ? "a retry can help" : "final"})`;
 }
 
+/** Each under its code; a second form of it under its code and number. */
 function examplesOf(codes: readonly ProblemCode[]) {
-  const examples = codes.map((code) => [
-    code,
-    { summary: PROBLEMS[code].title, value: exampleOf(code) },
-  ]);
+  const examples = codes.flatMap((code) =>
+    [MEMBERS[code] ?? {}]
+      .flat()
+      .map((members, form) => [
+        form === 0 ? code : `${code}_${form + 1}`,
+        { summary: PROBLEMS[code].title, value: problemBody("8f2c7d1e", code, { ...members }) },
+      ]),
+  );
   return Object.fromEntries(examples) as Record<string, { summary: string; value: object }>;
 }
 
 function headersOf(status: number, codes: readonly ProblemCode[]) {
   if (status === 401) return answerHeaders.extend({ "www-authenticate": Challenge });
-  const isToldWhen = codes.some((code) => PROBLEMS[code].retryable && code !== "internal_error");
-  return isToldWhen
+  return codes.some((code) => "retryAfterSeconds" in PROBLEMS[code])
     ? answerHeaders.extend({ "retry-after": RetryAfter.optional() })
     : answerHeaders;
 }

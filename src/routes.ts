@@ -9,7 +9,7 @@ import type { ProblemCode } from "./problems.ts";
 import { readBody } from "./request-body.ts";
 import {
   answerHeaders,
-  keyedHeaders,
+  keyedAnswerHeaders,
   keyedProblemHeaders,
   named,
   problemResponses,
@@ -36,7 +36,7 @@ const KEY_EXAMPLES = {
   quoted: { value: '"8e03978e-40d5-43dd-bc93-6894a57f9324"' },
 };
 
-const KeyedHeaders = z.object({
+const KeyedRequestHeaders = z.object({
   // The pattern is for who reads the document: `requireKey` has judged the key, and says more of what is wrong with it.
   "idempotency-key": z
     .string()
@@ -97,7 +97,7 @@ const keyedProblems = [
   "idempotent_response_too_large",
   "outcome_unknown",
   "service_unavailable",
-] as ProblemCode[];
+] as const;
 
 /** Declares a GET for an authenticated account. */
 export function readRoute<
@@ -150,7 +150,7 @@ export function keyedRoute<
   const { path, summary, params, body, status, wire, problems } = route;
   const success = {
     description: "Done",
-    headers: keyedHeaders(status),
+    headers: keyedAnswerHeaders(status),
     content: { "application/json": { schema: wire } },
   };
   return createRoute({
@@ -161,7 +161,7 @@ export function keyedRoute<
     security: [{ account: [] }],
     middleware: [authenticated, requireKey, readBody],
     request: {
-      headers: KeyedHeaders,
+      headers: KeyedRequestHeaders,
       params: params as Params,
       ...((body && {
         body: { content: { "application/json": { schema: body } }, required: true },
@@ -174,6 +174,7 @@ export function keyedRoute<
       ...problemResponses(
         [
           ...keyedProblems,
+          ...(params === undefined ? [] : (["not_found"] as const)),
           ...(body === undefined ? [] : (["unsupported_media_type"] as const)),
           ...problems,
         ],

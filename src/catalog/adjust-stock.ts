@@ -44,7 +44,7 @@ const adjustStockRoute = keyedRoute({
   body: AdjustStockRequest,
   status: 201,
   wire: StockAdjustment,
-  problems: ["not_found", "insufficient_stock"],
+  problems: ["insufficient_stock"],
 });
 
 export const adjustStock = mutation(adjustStockRoute, {

@@ -27,7 +27,7 @@ export async function answerSeen(c: OrderContext, key: NaiveKey): Promise<Respon
     return problemResponse(c, "idempotency_key_reused", { status: c.var.config.reuseStatus });
   }
   if (row.response !== null) return answer(row.response, { isReplay: true });
-  return problemResponse(c, "idempotency_key_in_progress", { headers: { "retry-after": "1" } });
+  return problemResponse(c, "idempotency_key_in_progress");
 }
 
 /**

@@ -16,7 +16,7 @@ const cancelOrderRoute = keyedRoute({
   params: ById,
   status: 200,
   wire: Order,
-  problems: ["not_found", "order_not_cancellable"],
+  problems: ["order_not_cancellable"],
 });
 
 export const cancelOrder = mutation(cancelOrderRoute, {

@@ -26,7 +26,7 @@ export const payOrderRoute = keyedRoute({
   body: PayOrderRequest,
   status: 201,
   wire: Payment,
-  problems: ["not_found", "card_declined", "order_not_payable", "payment_in_progress"],
+  problems: ["card_declined", "order_not_payable", "payment_in_progress"],
 });
 
 /**

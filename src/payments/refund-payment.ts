@@ -26,7 +26,7 @@ export const refundPaymentRoute = keyedRoute({
   body: RefundRequest,
   status: 201,
   wire: Refund,
-  problems: ["not_found", "payment_not_refundable", "refund_exceeds_payment"],
+  problems: ["payment_not_refundable", "refund_exceeds_payment"],
 });
 
 /**

@@ -7,7 +7,12 @@ import type { Write } from "../idempotency/ledger.ts";
 import { mutation, type RunContext } from "../idempotency/mutation.ts";
 import { problemResponse } from "../problem.ts";
 import { readBody } from "../request-body.ts";
-import { keyedHeaders, keyedProblemHeaders, named, problemResponses } from "../route-answers.ts";
+import {
+  keyedAnswerHeaders,
+  keyedProblemHeaders,
+  named,
+  problemResponses,
+} from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
 import { ok } from "../wire.ts";
 import type { Provider } from "./charge.ts";
@@ -98,7 +103,7 @@ export const webhookRoute = createRoute({
   responses: {
     200: {
       description: "Taken",
-      headers: keyedHeaders(200),
+      headers: keyedAnswerHeaders(200),
       content: { "application/json": { schema: z.object({ received: z.literal(true) }) } },
     },
     ...problemResponses(

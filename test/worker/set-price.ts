@@ -14,7 +14,7 @@ const setPriceRoute = keyedRoute({
   body: z.strictObject({ unit_price: Money }),
   status: 200,
   wire: z.object({ id: z.string(), unit_price: Money }),
-  problems: ["not_found"],
+  problems: [],
 });
 
 export const setPrice = mutation(setPriceRoute, {
