@@ -52,14 +52,10 @@ export function oneOf({ product }: Account, reference: string): string {
 export function openShop(url: string) {
   const keysSent = new Set<string>();
 
-  async function post({ account, path, key, body }: KeyedRequest): Promise<Answer> {
+  async function post(request: KeyedRequest): Promise<Answer> {
+    const { account, path, key } = request;
     if (path === "/orders") keysSent.add(`${account.id} ${key}`);
-    const headers = {
-      authorization: `Bearer ${account.apiKey}`,
-      "idempotency-key": key,
-      "content-type": "application/json",
-    };
-    return answerOf(await fetch(`${url}${path}`, { method: "POST", headers, body }));
+    return postTo(url, request);
   }
 
   /** Sends the same request under the same key until the answer is final, as every client of this API should. */
@@ -102,7 +98,20 @@ export function openShop(url: string) {
 
 export type Shop = ReturnType<typeof openShop>;
 
-export async function answerOf(response: Response): Promise<Answer> {
+export async function postTo(
+  url: string,
+  { account, path, key, body }: KeyedRequest,
+  { signal = null }: { signal?: AbortSignal | null } = {},
+): Promise<Answer> {
+  const headers = {
+    authorization: `Bearer ${account.apiKey}`,
+    "idempotency-key": key,
+    "content-type": "application/json",
+  };
+  return answerOf(await fetch(`${url}${path}`, { method: "POST", headers, body, signal }));
+}
+
+async function answerOf(response: Response): Promise<Answer> {
   const body = await response.text();
   const { status, headers } = response;
   const stored = [status, headers.get("content-type"), headers.get("location")].join("\n");

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { ACME, type Answer, GLOBEX, OPERATOR, type Shop } from "../demo-shop.ts";
-import { inBatches } from "./settle.ts";
+import { inBatches } from "./batches.ts";
 
 /** As many as one page of a list holds, and the most pages that are read. */
 const ORDERS_LIMIT = 100;

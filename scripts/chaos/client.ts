@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { type Answer, answerOf, type KeyedRequest } from "../demo-shop.ts";
+import { type Answer, type KeyedRequest, postTo } from "../demo-shop.ts";
 import type { Outcome, Recorder } from "./history.ts";
 
 /** Longest wait for one answer, ms: many times what the slowest takes. */
@@ -32,7 +32,8 @@ export function openClient(at: () => string, recorder: Recorder) {
     let answer: Answer | undefined;
     const outcome = await recorder.record({ key, request: contents, client }, async () => {
       try {
-        answer = await post(at(), request);
+        const signal = AbortSignal.timeout(ANSWER_LIMIT_MS);
+        answer = await postTo(at(), request, { signal });
       } catch (error) {
         return { kind: "undecided", why: String((error as Error).cause ?? error) };
       }
@@ -66,16 +67,6 @@ export function openClient(at: () => string, recorder: Recorder) {
 /** Whose key it is, and which. */
 export function keyOf({ account, key }: Pick<KeyedRequest, "account" | "key">): string {
   return `${account.id} ${key}`;
-}
-
-async function post(url: string, { account, path, key, body }: KeyedRequest): Promise<Answer> {
-  const headers = {
-    authorization: `Bearer ${account.apiKey}`,
-    "idempotency-key": key,
-    "content-type": "application/json",
-  };
-  const signal = AbortSignal.timeout(ANSWER_LIMIT_MS);
-  return answerOf(await fetch(`${url}${path}`, { method: "POST", headers, body, signal }));
 }
 
 function outcomeOf({ status, isReplay, bytes, json }: Answer): Outcome {

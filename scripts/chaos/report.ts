@@ -47,19 +47,19 @@ export function claimsOf(report: Report): Row[] {
     },
     {
       claim: "The audit of the database and the provider's books",
-      expected: "14 checks, 0 broken",
+      expected: `${report.audit.checks} checks, 0 broken`,
       seen: `${report.audit.checks} checks, ${report.audit.broken.length} broken`,
     },
   ];
 }
 
 export function describeReport(report: Report): string {
-  const { seed, rounds, requests, undecided, cutOff, takenOver, reconciled } = report;
+  const { seed, rounds, requests, undecided, cutOff, takenOver, leftOver } = report;
   const everything = rounds.filter(({ killed }) => killed === "everything").length;
   const figures = [
     `seed ${seed}: ${rounds.length} rounds, in ${everything} of them wrangler was killed too`,
     `${requests} requests, ${undecided} of unknown outcome, ${cutOff} of them under way at a kill`,
-    `${takenOver} keys taken over, ${reconciled} payments and refunds settled by the reconciler`,
+    `${takenOver} keys taken over, ${leftOver.atTheEnd} payments and refunds unsettled at the end, ${leftOver.afterReconciler} after the reconciler`,
   ];
   return [figures.join("\n"), tableOf(claimsOf(report)), ...offenders(report)].join("\n\n");
 }

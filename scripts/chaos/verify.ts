@@ -1,7 +1,7 @@
 import { type Shop } from "../demo-shop.ts";
 import { ask, type Books } from "./books.ts";
 import { type Client, type Decided, keyOf } from "./client.ts";
-import { inBatches } from "./settle.ts";
+import { inBatches } from "./batches.ts";
 
 /** Keys that were sent: which have no definite answer, and how many were taken over, as the service itself says. */
 export async function countKeys({ sent, decided }: Client, shop: Shop) {

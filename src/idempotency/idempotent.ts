@@ -6,8 +6,8 @@ import type { Reservation } from "./decide.ts";
 import type { Commit } from "./ledger.ts";
 import type { Decision, Operation } from "./mutation.ts";
 
-// A constraint that said no is explained by fresh reads; one that goes on saying no is a bug.
-const MAX_RUNS = 3;
+/** A constraint that said no is explained by fresh reads; one that goes on saying no is a bug. */
+export const MAX_RUNS = 3;
 // Waiters look often at first, since most operations end within a few round trips, then once a half second. Ten seconds
 // of that are some twenty-five looks; the bound is there for a clock that stands still.
 const FIRST_POLL_MS = 50;

@@ -3,6 +3,7 @@ import type { Context } from "hono";
 import type { Ports } from "../idempotency/attempt.ts";
 import { sendBatch } from "../idempotency/batch.ts";
 import type { StoredResponse } from "../idempotency/decide.ts";
+import { MAX_RUNS } from "../idempotency/idempotent.ts";
 import type { Write } from "../idempotency/ledger.ts";
 import { createOrder } from "../orders/create-order.ts";
 import type { AppEnv } from "../scope.ts";
@@ -11,9 +12,6 @@ type Input = Parameters<typeof createOrder.reads>[0];
 
 /** A request to place an order, authenticated and validated as that of `POST /orders` is. */
 export type OrderContext = Context<AppEnv, string, { out: { json: Input["body"] } }>;
-
-// As often as the ledger does it: a constraint that said no is explained by fresh reads.
-const MAX_RUNS = 3;
 
 /**
  * Runs the real mutation and commits what it decided in one batch, with whatever `alsoWrite` adds. The order's id is new

@@ -34,8 +34,6 @@ export interface Violation {
   /** Which event was chosen at each turn: by it the schedule is run again. */
   path: number[];
   trace: string[];
-  /** How many schedules it took to find. */
-  after: number;
 }
 
 /**
@@ -134,5 +132,5 @@ async function judge(
   if (world.watch.takeovers() > 0) found.withTakeover += 1;
   const broken = await violationsOf(world);
   if (broken.length === 0) return;
-  found.violations.push({ broken, path: [...path], trace: world.trace, after: found.schedules });
+  found.violations.push({ broken, path: [...path], trace: world.trace });
 }

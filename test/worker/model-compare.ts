@@ -59,8 +59,8 @@ export async function exchange(
   const sent = service.post(request, trouble);
   const answer = await Promise.race([sent.answer, sent.stalled]);
   await compareRows(world, service);
+  expect(answer === "stalled").toBe(end.kind === "stalls");
   if (end.kind === "stalls") {
-    expect(answer).toBe("stalled");
     note("an owner stalls");
     world.stalled.push({ attempt, message: end.at, sent });
   } else compareAnswers(end.answer, answer);
