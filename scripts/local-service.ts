@@ -7,6 +7,9 @@ export const ROOT = join(import.meta.dirname, "..");
 // Its JavaScript, run by the Node that runs this script: no shell, and no older Node that may come first on the PATH.
 const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
 
+/** The operator's. Public, as the demo accounts' keys are: a service that takes it listens on this machine only. */
+export const LOCAL_OPERATOR_TOKEN = "local-operator-token";
+
 /** wrangler dev is ready in 2 s; a busy machine may take several times as long. */
 const START_LIMIT_MS = 60_000;
 const HEALTH_LIMIT_MS = 5_000;

@@ -7,7 +7,12 @@ import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 
 import { stopAll, untilInterrupted } from "./child-process.ts";
-import { type LocalService, prepareDatabase, startLocalService } from "./local-service.ts";
+import {
+  LOCAL_OPERATOR_TOKEN,
+  type LocalService,
+  prepareDatabase,
+  startLocalService,
+} from "./local-service.ts";
 
 // As in wrangler.toml.
 const DEFAULT_IP = "127.0.0.1";
@@ -27,8 +32,7 @@ async function run(argv: string[]): Promise<number> {
   await requireFree(ip, port);
   console.log("Preparing the database and the demo accounts ...");
   await prepareDatabase({ persistTo });
-  // Public, as the demo accounts' keys are: this service listens on this machine only.
-  const vars = { SERVER_TIMING: "on", ADMIN_TOKEN: "local-operator-token" };
+  const vars = { SERVER_TIMING: "on", ADMIN_TOKEN: LOCAL_OPERATOR_TOKEN };
   const service = await startLocalService({ ip, port, persistTo, vars, args: rest });
   console.log(welcome(service.url));
   passOn(service);

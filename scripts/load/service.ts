@@ -1,4 +1,9 @@
-import { type LocalService, type Place, startLocalService } from "../local-service.ts";
+import {
+  LOCAL_OPERATOR_TOKEN,
+  type LocalService,
+  type Place,
+  startLocalService,
+} from "../local-service.ts";
 import type { Lesson } from "./lessons.ts";
 
 /**
@@ -6,7 +11,7 @@ import type { Lesson } from "./lessons.ts";
  * which there may be others, of another service.
  */
 export const KEYS_OF_SERVICE = {
-  ADMIN_TOKEN: "local-operator-token",
+  ADMIN_TOKEN: LOCAL_OPERATOR_TOKEN,
   API_KEY: "demo_acme_b3f1c2d4e5a60718",
 };
 

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 
 import {
+  LOCAL_OPERATOR_TOKEN,
   prepareDatabase,
   ROOT,
   startLocalService,
@@ -29,7 +30,7 @@ function blocksOf(info: string): string[] {
 test("every curl answers what stands below it", async (context) => {
   const persistTo = await temporaryDirectory(context);
   await prepareDatabase({ persistTo });
-  const vars = { ADMIN_TOKEN: "local-operator-token" };
+  const vars = { ADMIN_TOKEN: LOCAL_OPERATOR_TOKEN };
   const { url, child } = await startLocalService({ persistTo, vars });
   onTestFinished(() => child.stop());
 
