@@ -20,6 +20,7 @@ import { health, healthRoute } from "./operator/health.ts";
 import { ledgerRoute, readLedger } from "./operator/ledger-figures.ts";
 import { metricsRoute, readMetrics } from "./operator/metrics.ts";
 import * as books from "./operator/provider-books.ts";
+import { listUnsettled, unsettledRoute } from "./operator/unsettled.ts";
 import { cancelOrder } from "./orders/cancel-order.ts";
 import { createOrder } from "./orders/create-order.ts";
 import * as orders from "./orders/read-orders.ts";
@@ -89,7 +90,7 @@ export function createApp(ports: Ports, { hasLab }: Pick<Config, "hasLab"> = { h
     .openapi(ledgerRoute, readLedger)
     .openapi(metricsRoute, readMetrics)
     .openapi(auditRoute, readAudit)
-    .openapi(books.unsettledRoute, books.listUnsettled)
+    .openapi(unsettledRoute, listUnsettled)
     .openapi(books.chargesRoute, books.listCharges)
     .openapi(books.callsRoute, books.listCalls);
 }

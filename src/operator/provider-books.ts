@@ -1,10 +1,8 @@
 import { type RouteHandler, z } from "@hono/zod-openapi";
 
 import { booksOf } from "../payments/provider.ts";
-import { hanging } from "../payments/reconcile.ts";
 import { orNotFound } from "../problem-answers.ts";
 import type { AppEnv } from "../scope.ts";
-import { timestamp } from "../wire.ts";
 import { operatorRoute } from "./operator.ts";
 
 const BooksQuery = z.object({
@@ -30,33 +28,6 @@ export const callsRoute = operatorRoute({
   query: BooksQuery,
   wire: z.object({ data: z.array(z.looseObject({ seq: z.int() })) }),
 });
-
-export const unsettledRoute = operatorRoute({
-  path: "/admin/unsettled",
-  summary: "List payments and refunds that have been processing for longer than a lease",
-  wire: z.object({
-    data: z.array(
-      z.object({ id: z.string(), since: z.iso.datetime(), last_asked_at: z.iso.datetime() }),
-    ),
-  }),
-});
-
-/** Most that one answer lists. */
-const MAX_UNSETTLED = 100;
-
-export const listUnsettled: RouteHandler<typeof unsettledRoute, AppEnv> = async (c) => {
-  const before = c.var.now() - c.var.config.pendingTtlMs;
-  const { hangingPayments, hangingRefunds } = await hanging(c.var.db, {
-    before,
-    limit: MAX_UNSETTLED,
-  });
-  const data = [...hangingPayments, ...hangingRefunds].map(({ id, createdAt, updatedAt }) => ({
-    id,
-    since: timestamp(createdAt),
-    last_asked_at: timestamp(updatedAt),
-  }));
-  return c.json({ data }, 200);
-};
 
 export const listCharges: RouteHandler<typeof chargesRoute, AppEnv> = async (c) => {
   const sandbox = orNotFound(booksOf(c) ?? undefined);

@@ -37,27 +37,27 @@ interface Reconciler {
  */
 export async function reconcile(reconciler: Reconciler): Promise<ReconcileReport> {
   const { db, ports, settings, provider } = reconciler;
-  const { hangingPayments, hangingRefunds } = await hanging(db, {
+  const { unsettledPayments, unsettledRefunds } = await selectUnsettled(db, {
     before: ports.now() - PATIENCE_IN_TTLS * settings.pendingTtlMs,
     limit: BATCH_SIZE,
   });
   const report: ReconcileReport = { settled: [], unsettled: [] };
-  const note = async (hung: PaymentRow | RefundRow, settle: () => Promise<void>) => {
+  const note = async (money: PaymentRow | RefundRow, settle: () => Promise<void>) => {
     const isSettled = await settle().then(
-      () => isSettledNow(db, hung.id),
+      () => isSettledNow(db, money.id),
       // One that fails does not keep the others waiting.
       () => false,
     );
-    report[isSettled ? "settled" : "unsettled"].push(hung.id);
+    report[isSettled ? "settled" : "unsettled"].push(money.id);
   };
-  for (const payment of hangingPayments) {
+  for (const payment of unsettledPayments) {
     const input = {
       body: { payment_method: payment.paymentMethod },
       params: { id: payment.orderId },
     };
     await note(payment, () => finish(reconciler, payment, payOrder(provider), input));
   }
-  for (const refund of hangingRefunds) {
+  for (const refund of unsettledRefunds) {
     const input = { body: { amount: refund.amount }, params: { id: refund.paymentId } };
     await note(refund, () => finish(reconciler, refund, refundPayment(provider), input));
   }
@@ -73,9 +73,12 @@ async function isSettledNow(db: Database, id: string): Promise<boolean> {
   return [...ofPayment, ...ofRefund].every(({ status }) => status !== "processing");
 }
 
-/** What has been processing since before a time, longest first. */
-export async function hanging(db: Database, { before, limit }: { before: number; limit: number }) {
-  const [hangingPayments, hangingRefunds] = await db.batch([
+/** What has been asked of the provider before a time, and is processing still: asked for longest ago first. */
+export async function selectUnsettled(
+  db: Database,
+  { before, limit }: { before: number; limit: number },
+) {
+  const [unsettledPayments, unsettledRefunds] = await db.batch([
     db
       .select()
       .from(payments)
@@ -89,30 +92,30 @@ export async function hanging(db: Database, { before, limit }: { before: number;
       .orderBy(asc(refunds.updatedAt))
       .limit(limit),
   ]);
-  return { hangingPayments, hangingRefunds };
+  return { unsettledPayments, unsettledRefunds };
 }
 
 async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
   reconciler: Reconciler,
-  hung: PaymentRow | RefundRow,
+  money: PaymentRow | RefundRow,
   mutation: Mutation<Route, Reads>,
   { body, params }: { body: unknown; params: unknown },
 ): Promise<void> {
   const { db, ports, settings } = reconciler;
-  const principal = hung.accountId;
-  const key = hung.idempotencyKey;
+  const principal = money.accountId;
+  const key = money.idempotencyKey;
   const requestId = `reconciler-${ports.newId()}`;
   const input = { db, principal, key, body, params } as Parameters<typeof mutation.reads>[0];
   const row = await lookUp(db, { principal, key });
-  if (row === undefined || !hung.id.endsWith(row.operationId)) {
+  if (row === undefined || !money.id.endsWith(row.operationId)) {
     await finishWithoutKey(
       reconciler,
-      hung,
+      money,
       (reads) =>
         mutation.run({
           ...input,
           reads: reads as ReadResults<Reads>,
-          operation: { id: hung.id.slice(hung.id.indexOf("_") + 1), generation: 1 },
+          operation: { id: money.id.slice(money.id.indexOf("_") + 1), generation: 1 },
           now: ports.now(),
           requestId,
           checkpoint: async (writes) => {
@@ -146,16 +149,16 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
 
 /**
  * The key was evicted, or names another operation by now: there is nothing to complete and nobody to fence out but other
- * reconcilers, and the triggers let only one of them settle. The money must not hang for that.
+ * reconcilers, and the triggers let only one of them settle. The money must not stay unsettled for that.
  */
 async function finishWithoutKey(
   { db }: Reconciler,
-  hung: PaymentRow | RefundRow,
+  money: PaymentRow | RefundRow,
   run: (reads: readonly unknown[]) => Decision | Promise<Decision>,
   reads: readonly Read[],
 ): Promise<void> {
   const found = await sendBatch(db, reads);
-  if (found.kind !== "done") throw new Error(`${hung.id} could not be read`);
+  if (found.kind !== "done") throw new Error(`${money.id} could not be read`);
   const decision = await run(found.results);
   if (decision.kind === "decided" && decision.writes.length > 0) {
     await sendBatch(db, decision.writes);

@@ -40,7 +40,7 @@ export const payments = sqliteTable(
       .on(table.orderId)
       .where(sql`status IN ('processing', 'succeeded')`),
     index("payments_order").on(table.orderId, table.id),
-    // Holds only what hangs: the reconciler's work, and next to nothing.
+    // Holds only what is unsettled: the reconciler's work, and next to nothing.
     index("payments_processing")
       .on(table.updatedAt)
       .where(sql`status = 'processing'`),

@@ -140,10 +140,12 @@ export const settleEvent = (provider: Provider) =>
       ];
     },
     run: async (context) => {
-      const [[payment], hanging] = context.reads;
+      const [[payment], unsettledRefunds] = context.reads;
       // An event about a payment that is not ours, or of a kind that settles nothing, is taken and left alone.
       const writes =
-        payment === undefined ? [] : await settlementOf(context, provider, payment, hanging);
+        payment === undefined
+          ? []
+          : await settlementOf(context, provider, payment, unsettledRefunds);
       return { kind: "decided", response: ok({ received: true }), writes };
     },
   });
@@ -152,7 +154,7 @@ async function settlementOf(
   { db, body, now }: Pick<Context, "db" | "body" | "now">,
   provider: Provider,
   payment: PaymentRow,
-  hanging: RefundRow[],
+  unsettledRefunds: RefundRow[],
 ): Promise<Write[]> {
   const { object } = body.data;
   const providerId = object.id ?? null;
@@ -176,9 +178,9 @@ async function settlementOf(
       return settleDeclined(db, payment, { providerId, code, now });
     }
     case "charge.refunded": {
-      if (hanging.length === 0) return [];
+      if (unsettledRefunds.length === 0) return [];
       const given = await refundsGiven(provider, payment);
-      return hanging.flatMap((refund) => {
+      return unsettledRefunds.flatMap((refund) => {
         const id = given.get(refund.id);
         return id === undefined
           ? []
@@ -187,7 +189,7 @@ async function settlementOf(
     }
     case "refund.updated":
     case "refund.failed": {
-      const refund = hanging.find(({ id }) => id === object.metadata?.["refund_id"]);
+      const refund = unsettledRefunds.find(({ id }) => id === object.metadata?.["refund_id"]);
       if (refund === undefined) return [];
       if (object.status === "succeeded") {
         return settleRefunded(db, { refund, payment }, { providerId, now });

@@ -77,9 +77,9 @@ export function openDatabase(seed: string) {
   }
 
   /** Ids of the payments and refunds that are not settled. */
-  function hanging(): string[] {
-    const unsettled = (table: string) => `SELECT id FROM ${table} WHERE status = 'processing'`;
-    const ids = read<{ id: string }>(`${unsettled("payments")} UNION ALL ${unsettled("refunds")}`);
+  function unsettled(): string[] {
+    const of = (table: string) => `SELECT id FROM ${table} WHERE status = 'processing'`;
+    const ids = read<{ id: string }>(`${of("payments")} UNION ALL ${of("refunds")}`);
     return ids.map(({ id }) => id);
   }
 
@@ -91,7 +91,7 @@ export function openDatabase(seed: string) {
     carryOut,
     read,
     dump,
-    hanging,
+    unsettled,
     exec: (sql: string) => sqlite.exec(sql),
     /** Forgets everything since the seed. */
     rewind: () => sqlite.exec("ROLLBACK TO beginning"),

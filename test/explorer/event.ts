@@ -68,7 +68,7 @@ function passingOf({ scenario, left, watch, clock, actors, inFlight, database }:
     ttl: left.ttls > 0 && (isLeased || scenario.isNaive === true),
     window: left.windows > 0 && rows.length > 0 && !isClaiming,
     sweep: left.sweeps > 0 && rows.length > 0,
-    reconcile: left.reconciles > 0 && database.hanging().length > 0,
+    reconcile: left.reconciles > 0 && database.unsettled().length > 0,
   };
   const kinds = ["ttl", "window", "sweep", "reconcile"] as const;
   return kinds.filter((kind) => isPossible[kind]).map((kind) => ({ kind }));

@@ -106,8 +106,8 @@ function brokenForLedger({ database, watch }: World, effects: Effect[]): string[
   const completed = new Set(keys.map(({ id }) => id));
   const made = effects.map(({ id, account }) => `${account} ${id.slice(id.indexOf("_") + 1)}`);
   const broken: string[] = [];
-  if (watch.evictions() === 0 && database.hanging().length > 0) {
-    broken.push("5. every key is answered, and a payment or refund still hangs");
+  if (watch.evictions() === 0 && database.unsettled().length > 0) {
+    broken.push("5. every key is answered, and a payment or refund is still unsettled");
   }
   if ([...completed].some((id) => !made.includes(id))) {
     broken.push("4. a key is completed whose effect is not there");

@@ -8,7 +8,7 @@ export interface Budget {
   /** Times that a whole retention window passes. */
   windows: number;
   sweeps: number;
-  /** Runs of the reconciler, each after its patience with what hangs has passed. */
+  /** Runs of the reconciler, each after its patience with what is unsettled has passed. */
   reconciles: number;
 }
 

@@ -150,7 +150,7 @@ test("a reconciler that is fenced out by the client's retry is counted, too", as
   clock.advance(2 * PENDING_TTL_MS + 1);
   const d1 = faultyD1();
   const commit = gate();
-  // What hangs, its key, the claim, the checkpoint; the provider answers; then the commit.
+  // What is unsettled, its key, the claim, the checkpoint; the provider answers; then the commit.
   d1.next(passes, passes, passes, passes, commit.fault);
   const reconciling = reconcile({
     db: drizzle(d1.DB),

@@ -177,16 +177,16 @@ export class ModelLedger {
   reconcile(): Record<"settled" | "unsettled", { operation: Operation }[]> {
     const { payments, refunds } = this.shop;
     const now = this.#now();
-    const hanging = [...payments, ...refunds].filter(
+    const due = [...payments, ...refunds].filter(
       ({ status, updatedAt }) => status === "processing" && now - updatedAt > 2 * PENDING_TTL_MS,
     );
-    for (const money of hanging) {
+    for (const money of due) {
       const row = this.rows.get(nameOf(money.operation));
       if (row?.operation === money.operation) answerTo(this.attempt(row.request));
       // Its key is gone, so it is older than the window, and the provider is not asked any more.
       else money.updatedAt = now;
     }
-    const { settled = [], unsettled = [] } = Object.groupBy(hanging, ({ status }) =>
+    const { settled = [], unsettled = [] } = Object.groupBy(due, ({ status }) =>
       status === "processing" ? "unsettled" : "settled",
     );
     return { settled, unsettled };

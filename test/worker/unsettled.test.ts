@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+
+import { openOffice } from "./operator.ts";
+import { pay, paymentsOf, placeOrder } from "./payments.ts";
+import { openShop, sql, TestClock } from "./shop.ts";
+
+const PENDING_TTL_MS = 30_000;
+
+test("what is unsettled is listed oldest first, payments and refunds alike, however late it was asked for", async () => {
+  const clock = new TestClock();
+  const shop = await openShop({ ports: { now: clock.now } });
+  const { ask } = await openOffice({ account: shop.account, clock });
+  const lost = "pm_sandbox_lost_reply";
+  const refundable = await placeOrder(shop);
+  const paid = await pay(shop, refundable, "paid", "pm_sandbox_refund_lost_reply");
+  const [first, last] = [await placeOrder(shop), await placeOrder(shop)];
+
+  await pay(shop, first, "first", lost);
+  clock.advance(1_000);
+  await shop.post(`/payments/${String(paid.json["id"])}/refunds`, { amount: 1 }, "refund");
+  clock.advance(1_000);
+  await pay(shop, last, "last", lost);
+  const [payments, refund] = [
+    [(await paymentsOf(first))[0]!.id, (await paymentsOf(last))[0]!.id],
+    await sql`SELECT id FROM refunds WHERE status = 'processing'`.first<string>("id"),
+  ];
+  await sql`UPDATE payments SET updated_at = updated_at + 5000 WHERE id = ${payments[0]}`.run();
+  clock.advance(5_000 + PENDING_TTL_MS);
+
+  const { json } = await ask("/admin/unsettled");
+
+  const listed = json["data"] as { id: string; since: string; last_asked_at: string }[];
+  expect(listed.map(({ id }) => id)).toEqual([payments[0], refund, payments[1]]);
+  expect(listed[0]!.last_asked_at > listed[2]!.last_asked_at).toBe(true);
+});
