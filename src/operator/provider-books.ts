@@ -30,11 +30,11 @@ export const callsRoute = operatorRoute({
 });
 
 export const listCharges: RouteHandler<typeof chargesRoute, AppEnv> = async (c) => {
-  const sandbox = orNotFound(booksOf(c) ?? undefined);
+  const sandbox = orNotFound(booksOf(c));
   return c.json({ data: await sandbox.charges(c.req.valid("query")) }, 200);
 };
 
 export const listCalls: RouteHandler<typeof callsRoute, AppEnv> = async (c) => {
-  const sandbox = orNotFound(booksOf(c) ?? undefined);
+  const sandbox = orNotFound(booksOf(c));
   return c.json({ data: await sandbox.calls(c.req.valid("query")) }, 200);
 };

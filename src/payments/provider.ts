@@ -46,12 +46,12 @@ export function booksOf({ env, var: { config } }: Scope) {
   return sandboxOf(config, env.SANDBOX);
 }
 
-/** The sandbox's books, for the operator and the audit. Null where a real key is configured: then it is out of reach. */
+/** The sandbox's books, for the operator and the audit. Undefined where a real key is configured: then it is out of reach. */
 export function sandboxOf(
   { stripeSecretKey }: Settings,
   sandbox: SandboxNamespace,
-): DurableObjectStub<StripeSandbox> | null {
-  return stripeSecretKey === undefined ? sandbox.getByName(SANDBOX_NAME) : null;
+): DurableObjectStub<StripeSandbox> | undefined {
+  return stripeSecretKey === undefined ? sandbox.getByName(SANDBOX_NAME) : undefined;
 }
 
 type Fetch = (url: string, init?: RequestInit) => Promise<Response>;

@@ -95,7 +95,7 @@ test("an order is not an offender when its key was claimed a little earlier, and
 
   expect(await ledgerRow(shop.account.id, "slow claim")).toBeNull();
   const at = { now, retentionMs: RETENTION_MS, pendingTtlMs: 30_000 };
-  const { checks } = await audit(drizzle(env.DB), null, at);
+  const { checks } = await audit(drizzle(env.DB), undefined, at);
   const named = checks.find(({ name }) => name === "effect_without_key")!;
   expect(named.ids).not.toContain(json["id"]);
 });
@@ -177,23 +177,40 @@ test("a payment that nobody charged is named", async () => {
   });
 });
 
+const charge = (paymentId: string, key: string) =>
+  stripe.paymentIntents.create(
+    {
+      amount: 5,
+      currency: "eur",
+      payment_method: "pm_card_visa",
+      confirm: true,
+      metadata: { payment_id: paymentId },
+    },
+    { idempotencyKey: key },
+  );
+
 test("a charge without a payment, and a second charge of one, are named", async () => {
-  const charge = (key: string) =>
-    stripe.paymentIntents.create(
-      {
-        amount: 5,
-        currency: "eur",
-        payment_method: "pm_card_visa",
-        confirm: true,
-        metadata: { payment_id: "pay_of_nobody" },
-      },
-      { idempotencyKey: key },
-    );
-  await charge("one");
+  await charge("pay_of_nobody", "one");
   const once = [await broken("nothing_moved_unasked"), await broken("one_charge_per_payment")];
-  await charge("two");
+  await charge("pay_of_nobody", "two");
   const twice = await broken("one_charge_per_payment");
 
   expect(once).toEqual([["pay_of_nobody"], []]);
   expect(twice).toEqual(["pay_of_nobody"]);
+});
+
+test("of more offenders than are named, all are counted", async () => {
+  const ids = Array.from({ length: 11 }, (_, i) => `pay_${i}`);
+  const chargedTwice = async () => {
+    const at = { now: NOW, retentionMs: RETENTION_MS, pendingTtlMs: 30_000 };
+    const { checks } = await audit(drizzle(env.DB), env.SANDBOX.getByName("stripe"), at);
+    return checks.find(({ name }) => name === "one_charge_per_payment")!;
+  };
+
+  const before = await chargedTwice();
+  for (const id of ids) for (const time of [1, 2, 3]) await charge(id, `${id}-${time}`);
+  const after = await chargedTwice();
+
+  expect(after.violations - before.violations).toBe(11);
+  expect(new Set(after.ids).size).toBe(10);
 });

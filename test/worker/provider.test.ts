@@ -43,7 +43,7 @@ test.each([
     expect(sent.map((request) => request.url)).toEqual([url]);
     expect(sent[0]!.headers.get("authorization")).toBe("Bearer sk_test_real");
     expect(sent[0]!.headers.get("idempotency-key")).toBe("key_1");
-    expect(sandboxOf(config, unreachable)).toBeNull();
+    expect(sandboxOf(config, unreachable)).toBeUndefined();
   },
 );
 

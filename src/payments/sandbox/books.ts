@@ -82,17 +82,6 @@ export function listChargesOf(sql: SqlStorage, paymentId: string): ChargeRecord[
   return sql.exec<ChargeRecord>(charges, paymentId, MAX_RECORDS).toArray();
 }
 
-/** Payments that were charged more than once: what must never be. */
-export function listChargedTwice(sql: SqlStorage, limit?: number): string[] {
-  const ids = sql.exec<{ id: string }>(
-    `SELECT metadata ->> 'payment_id' AS id FROM charges
-     WHERE status = 'succeeded' AND metadata ->> 'payment_id' IS NOT NULL
-     GROUP BY metadata ->> 'payment_id' HAVING count(*) > 1 LIMIT ?`,
-    bounded(limit),
-  );
-  return ids.toArray().map(({ id }) => id);
-}
-
 export function listRefundRecords(sql: SqlStorage, query?: PageQuery): RefundRecord[] {
   const page = `SELECT seq, id, charge, payment_intent AS paymentIntent, metadata ->> 'refund_id' AS refundId,
       metadata ->> 'payment_id' AS paymentId, amount, currency, idempotency_key AS idempotencyKey,

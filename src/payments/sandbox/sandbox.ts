@@ -44,11 +44,6 @@ export class StripeSandbox extends DurableObject<Env> {
     return books.listChargesOf(this.ctx.storage.sql, paymentId);
   }
 
-  /** The `payment_id`s with more than one successful charge. */
-  chargedTwice(query: { limit?: number } = {}): string[] {
-    return books.listChargedTwice(this.ctx.storage.sql, query.limit);
-  }
-
   refunds(query?: books.PageQuery): books.RefundRecord[] {
     return books.listRefundRecords(this.ctx.storage.sql, query);
   }
