@@ -22,24 +22,6 @@ export async function violationsOf(world: World): Promise<string[]> {
   return [...new Set(broken)].toSorted();
 }
 
-/** The guarantee of docs/protocol.md that each of the audit's checks is about. */
-const AUDITED: Record<string, number> = {
-  one_key_per_operation: 1,
-  fence_is_empty: 3,
-  effect_without_key: 4,
-  key_without_effect: 4,
-  one_charge_per_payment: 5,
-  one_refund_per_refund: 5,
-  nothing_moved_unasked: 5,
-  nothing_claimed_unmoved: 5,
-  stock_not_negative: 6,
-  stock_adds_up: 6,
-  order_paid_once: 6,
-  captured_is_paid: 6,
-  refunds_add_up: 6,
-  order_follows_refunds: 6,
-};
-
 interface Effect {
   id: string;
   account: string;
@@ -128,5 +110,5 @@ async function brokenForAudit({ database, provider, clock }: World): Promise<str
   });
   return checks
     .filter(({ violations }) => violations > 0)
-    .map(({ name }) => `${AUDITED[name]}. the audit finds ${name}`);
+    .map(({ name, guarantee }) => `${guarantee}. the audit finds ${name}`);
 }
