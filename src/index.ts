@@ -30,16 +30,20 @@ export default {
     const config = configOf(bindings);
     const provider = providerOf({ env: bindings, var: { config } });
     await job("reconcile", () => reconcile({ db, ports, settings: config, provider }));
-    await job("cron_sweep", () => sweepUntilCaughtUp(db, { ...ports, ...config }));
+    const sweep = () => sweepUntilCaughtUp(db, { ...ports, ...config });
+    await job("cron_sweep", sweep, ({ isLagging }) => isLagging);
   },
 } satisfies ExportedHandler<Env>;
 
 /** One job's failure does not keep the next one from its work. A job that did its work may still have bad news. */
-async function job(event: string, work: () => Promise<object>): Promise<void> {
+async function job<Report extends object>(
+  event: string,
+  work: () => Promise<Report>,
+  isBad: (report: Report) => boolean = () => false,
+): Promise<void> {
   try {
     const report = await work();
-    const isFailing = "failing" in report && report.failing === true;
-    log(isFailing ? "error" : "info", { event, ...report });
+    log(isBad(report) ? "error" : "info", { event, ...report });
   } catch (error) {
     log("error", { event, error: describeError(error) });
   }

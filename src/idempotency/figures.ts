@@ -78,6 +78,11 @@ export async function countFencedOut(db: Database, times: number): Promise<void>
  */
 export type EvictionFault = "lag" | "stopped";
 
+/** Whether more expires than is swept, or something keeps the sweep from it. */
+export function isLagging(lag: { lagMs: number; evictionLagAlertMs: number }): boolean {
+  return lag.lagMs > lag.evictionLagAlertMs;
+}
+
 /** Why eviction is failing, if it is. A cron that has stopped cannot say so itself, so whoever reads finds out. */
 export function evictionFaults(
   { lagMs, runs, oldestLiveAt }: Pick<Figures, "lagMs" | "runs" | "oldestLiveAt">,
@@ -87,7 +92,7 @@ export function evictionFaults(
   // Before the first one that ended: since the first sign that there was something to do.
   const since = lastEnd ?? Math.min(now, oldestLiveAt ?? now, runs.at(-1)?.startedAt ?? now);
   const faults: EvictionFault[] = [];
-  if (lagMs > evictionLagAlertMs) faults.push("lag");
+  if (isLagging({ lagMs, evictionLagAlertMs })) faults.push("lag");
   if (now - since > evictionLagAlertMs) faults.push("stopped");
   return faults;
 }

@@ -1,5 +1,5 @@
 import { beginRun, endRun, evictExpired } from "./eviction.ts";
-import { readFigures } from "./figures.ts";
+import { isLagging, readFigures } from "./figures.ts";
 import type { Database } from "./ledger.ts";
 
 export interface SweepSettings {
@@ -57,8 +57,8 @@ export interface SweepReport {
   oldestLiveMs: number | null;
   /** How long the oldest row that should be gone has been overdue, ms: 0 when caught up. */
   lagMs: number;
-  /** Whether the lag is over the alert: more expires than is swept, or something keeps the sweep from it. */
-  failing: boolean;
+  /** Whether the lag is over the alert. */
+  isLagging: boolean;
 }
 
 /**
@@ -93,6 +93,6 @@ export async function sweepUntilCaughtUp(
     isCaughtUp,
     oldestLiveMs: oldestLiveAt === null ? null : startedAt - oldestLiveAt,
     lagMs,
-    failing: lagMs > evictionLagAlertMs,
+    isLagging: isLagging({ lagMs, evictionLagAlertMs }),
   };
 }

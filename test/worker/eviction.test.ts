@@ -133,7 +133,7 @@ test("a lag over the alert is logged as an error by the run that could not help 
 
   const [line] = errors;
   expect(errors).toHaveLength(1);
-  expect(line).toMatchObject({ level: "error", event: "cron_sweep", failing: true, evicted: 0 });
+  expect(line).toMatchObject({ level: "error", event: "cron_sweep", isLagging: true, evicted: 0 });
   expect((line as { lagMs: number }).lagMs).toBeGreaterThan(HOUR_MS);
   expect((await office.ledger()).eviction).toMatchObject({ failing: true, faults: ["lag"] });
   expect(await office.metrics()).toMatchObject({

@@ -119,7 +119,7 @@ test("the cron's sweep works through bounded batches until caught up, and says w
     isCaughtUp: true,
     oldestLiveMs: 7_000,
     lagMs: 0,
-    failing: false,
+    isLagging: false,
   });
 });
 
