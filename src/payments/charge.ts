@@ -1,6 +1,7 @@
 import { Stripe } from "stripe";
 
 import type { PaymentRow, RefundRow } from "./schema.ts";
+import { MAX_CODE_LENGTH } from "./settle.ts";
 
 /** Somebody else's system: nothing that happens there can be rolled back here. */
 export interface Provider {
@@ -20,8 +21,6 @@ export type ProviderAnswer =
  * anew: what is older is left to webhooks and to the operator.
  */
 const KEY_WINDOW_MS = 23 * 60 * 60 * 1000;
-/** Longest code that is passed on, characters: it goes into a response that must be stored. */
-const MAX_CODE_LENGTH = 64;
 
 interface Asked {
   /** Nobody has asked before. Only then does a refusal of the request itself say that nothing was done. */

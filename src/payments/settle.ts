@@ -7,6 +7,9 @@ import { payments, refunds, type PaymentRow, type RefundRow } from "./schema.ts"
 // Whoever learns first what the provider did settles it: the request, a takeover, the reconciler or a webhook. The
 // triggers refuse a second settlement, so whoever comes later runs again on fresh reads and finds it settled.
 
+/** Longest code of the provider's that is kept, characters: it goes into a response that must be stored. */
+export const MAX_CODE_LENGTH = 64;
+
 interface Settlement {
   providerId: string | null;
   now: number;
@@ -36,7 +39,12 @@ export function settleDeclined(
   return [
     db
       .update(payments)
-      .set({ status: "failed", providerPaymentId: providerId, declineCode: code, updatedAt: now })
+      .set({
+        status: "failed",
+        providerPaymentId: providerId,
+        declineCode: code.slice(0, MAX_CODE_LENGTH),
+        updatedAt: now,
+      })
       .where(eq(payments.id, payment.id)),
   ];
 }
@@ -72,7 +80,12 @@ export function settleRefundRefused(
   return [
     db
       .update(refunds)
-      .set({ status: "failed", providerRefundId: providerId, failureCode: code, updatedAt: now })
+      .set({
+        status: "failed",
+        providerRefundId: providerId,
+        failureCode: code.slice(0, MAX_CODE_LENGTH),
+        updatedAt: now,
+      })
       .where(eq(refunds.id, refund.id)),
     db
       .update(payments)

@@ -22,6 +22,8 @@ import { settleCharged, settleDeclined, settleRefunded, settleRefundRefused } fr
 /** Oldest signature that is accepted, seconds: what Stripe's own libraries take. A replay of an older one is refused. */
 const TOLERANCE_SECONDS = 300;
 
+const NamedEvent = z.looseObject({ id: z.string() });
+
 /**
  * Checks the signature over the raw body, against each secret in turn so that they can be rotated, and names the event as
  * the idempotency key: Stripe sends an event again until it hears 2xx.
@@ -29,14 +31,17 @@ const TOLERANCE_SECONDS = 300;
 const verifiedEvent = createMiddleware<AppEnv>(async (c, next) => {
   const signature = c.req.header("stripe-signature") ?? "";
   const payload = await c.req.text();
-  const event = await verify(payload, signature, c.var.config.stripeWebhookSecrets);
+  const event: unknown = await verify(payload, signature, c.var.config.stripeWebhookSecrets);
   if (event === undefined) return problemResponse(c, "webhook_signature_invalid");
   c.set("principal", "webhook:stripe");
-  c.set("idempotencyKey", event.id);
+  const parsed = NamedEvent.safeParse(event);
+  // What is no event has no key: the route's own schema refuses it next.
+  if (!parsed.success) return next();
   // A second sending differs in what it says of the sending (`pending_webhooks`): the event is what counts.
-  const { id, type, data } = event;
+  const { id, type, data } = parsed.data;
+  c.set("idempotencyKey", id);
   c.set("identifyingBody", new TextEncoder().encode(JSON.stringify({ id, type, data })));
-  await next();
+  return next();
 });
 
 const webhook = new Stripe("sk_none").webhooks;
@@ -59,24 +64,42 @@ async function verify(payload: string, signature: string, secrets: readonly stri
   return undefined;
 }
 
-// Only what is used, and all of it optional: events of every kind arrive here, and must be taken.
+// Only what is used of an object, and all of it optional.
+const Charge = z.looseObject({
+  id: z.string().optional(),
+  metadata: z.record(z.string(), z.string()).nullish(),
+});
+const Refund = Charge.extend({ status: z.string().nullish() });
+const PaymentIntent = Charge.extend({
+  amount_received: z.int().nullish(),
+  currency: z.string().nullish(),
+  last_payment_error: z
+    .looseObject({ code: z.string().nullish(), decline_code: z.string().nullish() })
+    .nullish(),
+});
+
+const eventOf = <const Type extends string, Shape extends z.ZodType>(
+  types: Type[],
+  object: Shape,
+) => z.looseObject({ id: z.string(), type: z.enum(types), data: z.looseObject({ object }) });
+
+const SettlingEvent = z.discriminatedUnion("type", [
+  eventOf(["payment_intent.succeeded"], PaymentIntent),
+  eventOf(["payment_intent.payment_failed", "payment_intent.canceled"], PaymentIntent),
+  eventOf(["charge.refunded"], Charge),
+  eventOf(["refund.updated", "refund.failed"], Refund),
+]);
+const settlingTypes = new Set<string>(
+  SettlingEvent.options.flatMap(({ shape }) => shape.type.options),
+);
+
+/** Events of every type arrive here and must be taken, whatever they hold. */
+const OtherEvent = z
+  .looseObject({ id: z.string(), type: z.string().refine((type) => !settlingTypes.has(type)) })
+  .transform(({ id }) => ({ id, type: "other" as const }));
+
 const Event = z
-  .looseObject({
-    id: z.string(),
-    type: z.string(),
-    data: z.object({
-      object: z.looseObject({
-        id: z.string().optional(),
-        metadata: z.record(z.string(), z.string()).nullish(),
-        status: z.string().nullish(),
-        amount_received: z.int().nullish(),
-        currency: z.string().nullish(),
-        last_payment_error: z
-          .looseObject({ code: z.string().nullish(), decline_code: z.string().nullish() })
-          .nullish(),
-      }),
-    }),
-  })
+  .union([SettlingEvent, OtherEvent], { error: "is no event, or not as its type is" })
   .openapi("StripeEvent", {
     example: {
       id: "evt_1",
@@ -130,7 +153,7 @@ type Context = RunContext<typeof webhookRoute, []>;
 export const settleEvent = (provider: Provider) =>
   mutation(webhookRoute, {
     reads: ({ db, body }) => {
-      const id = body.data.object.metadata?.["payment_id"] ?? "";
+      const id = (body.type !== "other" && body.data.object.metadata?.["payment_id"]) || "";
       return [
         db.select().from(payments).where(eq(payments.id, id)),
         db
@@ -156,10 +179,11 @@ async function settlementOf(
   payment: PaymentRow,
   unsettledRefunds: RefundRow[],
 ): Promise<Write[]> {
-  const { object } = body.data;
-  const providerId = object.id ?? null;
+  if (body.type === "other") return [];
+  const providerId = body.data.object.id ?? null;
   switch (body.type) {
     case "payment_intent.succeeded": {
+      const { object } = body.data;
       if (payment.status === "succeeded") return [];
       const isFull =
         object.amount_received === payment.amount &&
@@ -173,7 +197,7 @@ async function settlementOf(
     case "payment_intent.payment_failed":
     case "payment_intent.canceled": {
       if (payment.status !== "processing") return [];
-      const error = object.last_payment_error;
+      const error = body.data.object.last_payment_error;
       const code = error?.decline_code || error?.code || "canceled";
       return settleDeclined(db, payment, { providerId, code, now });
     }
@@ -189,6 +213,7 @@ async function settlementOf(
     }
     case "refund.updated":
     case "refund.failed": {
+      const { object } = body.data;
       const refund = unsettledRefunds.find(({ id }) => id === object.metadata?.["refund_id"]);
       if (refund === undefined) return [];
       if (object.status === "succeeded") {
@@ -197,8 +222,6 @@ async function settlementOf(
       if (object.status !== "failed" && object.status !== "canceled") return [];
       return settleRefundRefused(db, refund, { providerId, now, code: object.status });
     }
-    default:
-      return [];
   }
 }
 

@@ -90,7 +90,7 @@ export function answering(body: object, status = 200): Fault {
 /** A signed event, as the provider sends it. */
 export async function deliver(
   shop: Shop,
-  event: object,
+  event: unknown,
   {
     secret = "whsec_new",
     at = Date.now(),

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 
+import { callLost } from "./faulty-d1.ts";
 import {
   brokenGuarantees,
   chargesOf,
@@ -151,6 +152,81 @@ test("events of every kind are taken, whatever their object looks like", async (
   ];
 
   expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+});
+
+test("an event of a type that is not used is taken, however its object differs from those that are", async () => {
+  const shop = await openShop({ bindings: SECRETS });
+  const odd = { id: 1, status: {}, currency: 2, metadata: { payment_id: 3 }, amount_received: 0.5 };
+  const objects = [odd, { ...odd, last_payment_error: "none" }, "a string", null, undefined];
+
+  const answers = [];
+  for (const [i, object] of objects.entries()) {
+    answers.push(
+      await deliver(shop, { id: `evt_odd_${i}`, type: "invoice.paid", data: { object } }),
+    );
+  }
+  answers.push(await deliver(shop, { id: "evt_bare", type: "v1.billing.meter.no_meter_found" }));
+
+  expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 6 }, () => 200));
+});
+
+test("an event that settles is refused when its object is not what its type says, and leaves no row", async () => {
+  const { shop, order, succeeded } = await chargedUnawares();
+  const odd = (type: string, more: object, i: number) => {
+    const object = { ...succeeded.data.object, ...more };
+    return deliver(shop, { id: `evt_misfit_${i}`, type, data: { object } });
+  };
+  const misfits: [string, object][] = [
+    ["payment_intent.succeeded", { amount_received: 0.5 }],
+    ["payment_intent.payment_failed", { last_payment_error: "declined" }],
+    ["charge.refunded", { metadata: { payment_id: 1 } }],
+    ["refund.failed", { status: {} }],
+  ];
+
+  const refused = await Promise.all(misfits.map(([type, more], i) => odd(type, more, i)));
+
+  expect(refused.map(({ json }) => [json["status"], json["error"]])).toEqual(
+    misfits.map(() => [400, "invalid_request"]),
+  );
+  expect(await ledgerRow("webhook:stripe", "evt_misfit_0")).toBeNull();
+  expect(await statusOf(order)).toBe("pending");
+  await deliver(shop, succeeded);
+});
+
+test("a signed body that is no event is refused before it names a key", async () => {
+  const shop = await openShop({ bindings: SECRETS });
+  const bodies = [null, 1, "event", [], {}, { id: null, type: "invoice.paid" }];
+
+  const refused = [];
+  for (const body of bodies) refused.push(await deliver(shop, body));
+
+  expect(refused.map(({ json }) => [json["status"], json["error"]])).toEqual(
+    bodies.map(() => [400, "invalid_request"]),
+  );
+});
+
+test("a code of any length settles what it refuses, and the retry is told as much of it as is kept", async () => {
+  const { SANDBOX } = faultyProvider({ always: callLost });
+  const shop = await openShop({ bindings: { ...SECRETS, SANDBOX } });
+  const order = await placeOrder(shop);
+  await pay(shop, order, "k");
+  const [payment] = await paymentsOf(order);
+  const object = {
+    id: "pi_long",
+    metadata: { payment_id: payment!.id },
+    last_payment_error: { decline_code: "x".repeat(20_000) },
+  };
+
+  const taken = await deliver(shop, {
+    id: "evt_long",
+    type: "payment_intent.payment_failed",
+    data: { object },
+  });
+  const retry = await pay(shop, order, "k");
+
+  expect(taken.status).toBe(200);
+  expect(retry.json).toMatchObject({ error: "card_declined", decline_code: "x".repeat(64) });
+  expect((await paymentsOf(order))[0]).toMatchObject({ decline_code: "x".repeat(64) });
 });
 
 test("a refund that is pending at the provider is settled by its event", async () => {
