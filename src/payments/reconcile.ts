@@ -6,6 +6,7 @@ import { countFencedOut } from "../idempotency/figures.ts";
 import { execute } from "../idempotency/idempotent.ts";
 import { type Database, lookUp, type Read, type ReadResults } from "../idempotency/ledger.ts";
 import type { Decision, Mutation, RouteShape } from "../idempotency/mutation.ts";
+import { describeError, log } from "../log.ts";
 import { storedProblem } from "../problem.ts";
 import type { Provider } from "./charge.ts";
 import { payOrder } from "./pay-order.ts";
@@ -21,6 +22,12 @@ export interface ReconcileReport {
   settled: string[];
   /** What the provider could not say either. They are tried again on a later run. */
   unsettled: string[];
+}
+
+/** How an attempt to settle something ended, and what went wrong, if anything did. */
+interface Ending {
+  outcome: string;
+  error?: unknown;
 }
 
 interface Reconciler {
@@ -42,13 +49,20 @@ export async function reconcile(reconciler: Reconciler): Promise<ReconcileReport
     limit: BATCH_SIZE,
   });
   const report: ReconcileReport = { settled: [], unsettled: [] };
-  const note = async (money: PaymentRow | RefundRow, settle: () => Promise<void>) => {
-    const isSettled = await settle().then(
-      () => isSettledNow(db, money.id),
-      // One that fails does not keep the others waiting.
-      () => false,
-    );
-    report[isSettled ? "settled" : "unsettled"].push(money.id);
+  // One that fails does not keep the others waiting.
+  const note = async (money: PaymentRow | RefundRow, settle: () => Promise<Ending>) => {
+    const ending = await settle()
+      .then(async (end) => ((await isSettledNow(db, money.id)) ? undefined : end))
+      .catch((error: unknown): Ending => ({ outcome: "failed", error }));
+    report[ending === undefined ? "settled" : "unsettled"].push(money.id);
+    if (ending === undefined) return;
+    const { outcome, error } = ending;
+    log("error", {
+      event: "unsettled",
+      id: money.id,
+      outcome,
+      ...(error !== undefined && { error: describeError(error) }),
+    });
   };
   for (const payment of unsettledPayments) {
     const input = {
@@ -100,7 +114,7 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
   money: PaymentRow | RefundRow,
   mutation: Mutation<Route, Reads>,
   { body, params }: { body: unknown; params: unknown },
-): Promise<void> {
+): Promise<Ending> {
   const { db, ports, settings } = reconciler;
   const principal = money.accountId;
   const key = money.idempotencyKey;
@@ -108,9 +122,8 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
   const input = { db, principal, key, body, params } as Parameters<typeof mutation.reads>[0];
   const row = await lookUp(db, { principal, key });
   if (row === undefined || !money.id.endsWith(row.operationId)) {
-    await finishWithoutKey(
-      reconciler,
-      money,
+    return finishWithoutKey(
+      db,
       (reads) =>
         mutation.run({
           ...input,
@@ -125,10 +138,9 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
         }),
       mutation.reads(input),
     );
-    return;
   }
   const trace: Trace = { phases: {}, runs: 0, timesFencedOut: 0 };
-  await execute({
+  const { kind } = await execute({
     db,
     ports,
     settings,
@@ -145,6 +157,7 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
     trace,
   });
   await countFencedOut(db, trace.timesFencedOut);
+  return { outcome: kind, error: trace.error };
 }
 
 /**
@@ -152,15 +165,28 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
  * reconcilers, and the triggers let only one of them settle. The money must not stay unsettled for that.
  */
 async function finishWithoutKey(
-  { db }: Reconciler,
-  money: PaymentRow | RefundRow,
+  db: Database,
   run: (reads: readonly unknown[]) => Decision | Promise<Decision>,
   reads: readonly Read[],
-): Promise<void> {
+): Promise<Ending> {
   const found = await sendBatch(db, reads);
-  if (found.kind !== "done") throw new Error(`${money.id} could not be read`);
+  if (found.kind !== "done") return { outcome: found.kind, error: found.error };
   const decision = await run(found.results);
-  if (decision.kind === "decided" && decision.writes.length > 0) {
-    await sendBatch(db, decision.writes);
+  switch (decision.kind) {
+    case "outcome_unknown":
+      return { outcome: decision.kind, error: decision.error };
+    case "interrupted": {
+      const { by } = decision;
+      return by.kind === "fence_lost"
+        ? { outcome: by.kind }
+        : { outcome: by.kind, error: by.error };
+    }
+    case "decided": {
+      if (decision.writes.length === 0) return { outcome: "executed" };
+      const sent = await sendBatch(db, decision.writes);
+      return sent.kind === "done"
+        ? { outcome: "executed" }
+        : { outcome: sent.kind, error: sent.error };
+    }
   }
 }

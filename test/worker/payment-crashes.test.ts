@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 
 import { faultyD1, passes } from "./faulty-d1.ts";
 import {
@@ -230,4 +230,51 @@ test("what the reconciler cannot settle is listed for the operator and does not 
   expect(listed.body).toContain(payment!.id);
   expect(after.body).not.toContain(payment!.id);
   expect((await pay(shop, order, "k")).status).toBe(201);
+});
+
+const collectErrors = () => {
+  const lines: Record<string, unknown>[] = [];
+  vi.spyOn(console, "error").mockImplementation((line) => lines.push(JSON.parse(String(line))));
+  return lines;
+};
+
+test("what the reconciler cannot settle is an error line that says why, with its key or without", async () => {
+  const [keyed, keyless] = [
+    await crashed(crashes["before the commit"]!),
+    await crashed(crashes["before the commit"]!),
+  ];
+  const [[first], [second]] = [await paymentsOf(keyed.order), await paymentsOf(keyless.order)];
+  await sql`DELETE FROM idempotency_keys WHERE principal = ${keyless.account.id}`.run();
+  const [tooOld, inTime] = [25 * 3_600_000, 2 * PENDING_TTL_MS + 60_000];
+  const lines = collectErrors();
+
+  const report = await reconcileNow({ now: () => Date.now() + tooOld });
+
+  expect(report.unsettled).toEqual(expect.arrayContaining([first!.id, second!.id]));
+  const unsettled = { level: "error", event: "unsettled", outcome: "outcome_unknown" };
+  const error = expect.objectContaining({ message: "too old to be asked again under its key" });
+  expect(lines).toContainEqual(expect.objectContaining({ ...unsettled, id: first!.id, error }));
+  expect(lines).toContainEqual(expect.objectContaining({ ...unsettled, id: second!.id, error }));
+  expect(lines).toHaveLength(report.unsettled.length);
+  await sql`UPDATE payments SET updated_at = 0`.run();
+  await reconcileNow({ now: () => Date.now() + inTime });
+});
+
+test("what the reconciler stumbles over is an error line, too, and keeps nothing else waiting", async () => {
+  const { order } = await crashed(crashes["before the commit"]!);
+  const [payment] = await paymentsOf(order);
+  const now = () => Date.now() + 2 * PENDING_TTL_MS + 60_000;
+  const newId = () => {
+    throw new TypeError("no more ids");
+  };
+  const lines = collectErrors();
+
+  const report = await reconcileNow({ now, newId });
+
+  expect(report).toEqual({ settled: [], unsettled: [payment!.id] });
+  const error = expect.objectContaining({ message: "no more ids" });
+  expect(lines).toEqual([
+    expect.objectContaining({ level: "error", event: "unsettled", id: payment!.id, error }),
+  ]);
+  await reconcileNow({ now });
 });
