@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, lt, lte, sql } from "drizzle-orm";
+import { and, asc, eq, gt, lt, lte, ne, sql } from "drizzle-orm";
 
 import { type Database, noLease } from "./ledger.ts";
 import { idempotencyKeys, ledgerFigures, sweepRuns } from "./schema.ts";
@@ -60,12 +60,21 @@ export async function evictExpired(
   return evicted;
 }
 
-/** Records that the cron's sweep has begun, and forgets the runs that are too old to be kept. Returns its number. */
+/**
+ * Records that the cron's sweep has begun, and forgets the runs that are too old to be kept. Returns its number.
+ *
+ * The last one that ended is never too old, or the first one while none has: since when the cron has been failing is
+ * known by it alone.
+ */
 export async function beginRun(db: Database, startedAt: number): Promise<number> {
-  const newest = db.select({ id: sql`max(${sweepRuns.id})` }).from(sweepRuns);
+  const { id, endedAt } = sweepRuns;
+  const newest = db.select({ id: sql`max(${id})` }).from(sweepRuns);
+  const telling = db
+    .select({ id: sql`coalesce(max(iif(${endedAt} IS NULL, NULL, ${id})), min(${id}))` })
+    .from(sweepRuns);
   const [[run]] = await db.batch([
     db.insert(sweepRuns).values({ startedAt }).returning({ id: sweepRuns.id }),
-    db.delete(sweepRuns).where(lte(sweepRuns.id, sql`(${newest}) - ${KEPT_RUNS}`)),
+    db.delete(sweepRuns).where(and(lte(id, sql`(${newest}) - ${KEPT_RUNS}`), ne(id, telling))),
   ]);
   return run!.id;
 }

@@ -1,9 +1,9 @@
-import { asc, desc, gte, lt, sql, type SQL } from "drizzle-orm";
+import { asc, desc, gte, isNotNull, lt, sql, type SQL } from "drizzle-orm";
 
 import type { Database } from "./ledger.ts";
 import { idempotencyKeys, ledgerFigures, sweepRuns } from "./schema.ts";
 
-/** Runs that are read: enough to see a pattern, and few enough to be read with every scrape. */
+/** Runs that are shown: enough to see a pattern, and few enough to be read with every scrape. */
 const LATEST_RUNS = 20;
 
 export interface Figures {
@@ -17,6 +17,10 @@ export interface Figures {
   lagMs: number;
   /** The latest, the last one first. */
   runs: SweepRun[];
+  /** The last one that ended, however many broke off after it. */
+  lastEndedRun: SweepRun | null;
+  /** When the earliest run that is kept began, epoch ms. */
+  firstRunAt: number | null;
 }
 
 /** Rows by status, as they were counted at `countedAt`, epoch ms; null while they have never been. */
@@ -41,9 +45,16 @@ export async function readFigures(db: Database, now: number): Promise<Figures> {
       .where(bound)
       .orderBy(asc(expiresAt))
       .limit(1);
-  const [[row], runs, [live], [expired]] = await db.batch([
+  const [[row], runs, [lastEndedRun], [firstRun], [live], [expired]] = await db.batch([
     db.select().from(ledgerFigures),
     db.select().from(sweepRuns).orderBy(desc(sweepRuns.id)).limit(LATEST_RUNS),
+    db
+      .select()
+      .from(sweepRuns)
+      .where(isNotNull(sweepRuns.endedAt))
+      .orderBy(desc(sweepRuns.id))
+      .limit(1),
+    db.select().from(sweepRuns).orderBy(asc(sweepRuns.id)).limit(1),
     oldest(gte(expiresAt, now)),
     oldest(lt(expiresAt, now)),
   ]);
@@ -57,6 +68,8 @@ export async function readFigures(db: Database, now: number): Promise<Figures> {
     oldestLiveAt: live?.createdAt ?? null,
     lagMs: expired === undefined ? 0 : now - expired.expiresAt,
     runs,
+    lastEndedRun: lastEndedRun ?? null,
+    firstRunAt: firstRun?.startedAt ?? null,
   };
 }
 
@@ -85,12 +98,16 @@ export function isLagging(lag: { lagMs: number; evictionLagAlertMs: number }): b
 
 /** Why eviction is failing, if it is. A cron that has stopped cannot say so itself, so whoever reads finds out. */
 export function evictionFaults(
-  { lagMs, runs, oldestLiveAt }: Pick<Figures, "lagMs" | "runs" | "oldestLiveAt">,
+  {
+    lagMs,
+    lastEndedRun,
+    firstRunAt,
+    oldestLiveAt,
+  }: Pick<Figures, "lagMs" | "lastEndedRun" | "firstRunAt" | "oldestLiveAt">,
   { now, evictionLagAlertMs }: { now: number; evictionLagAlertMs: number },
 ): EvictionFault[] {
-  const lastEnd = runs.find(({ endedAt }) => endedAt !== null)?.endedAt;
   // Before the first one that ended: since the first sign that there was something to do.
-  const since = lastEnd ?? Math.min(now, oldestLiveAt ?? now, runs.at(-1)?.startedAt ?? now);
+  const since = lastEndedRun?.endedAt ?? Math.min(now, oldestLiveAt ?? now, firstRunAt ?? now);
   const faults: EvictionFault[] = [];
   if (isLagging({ lagMs, evictionLagAlertMs })) faults.push("lag");
   if (now - since > evictionLagAlertMs) faults.push("stopped");

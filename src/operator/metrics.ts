@@ -21,8 +21,7 @@ export const readMetrics: RouteHandler<typeof metricsRoute, AppEnv> = async (c) 
 
 /** Counters live in the database, so they go on where they were whichever isolate answers. */
 export function metricsOf(figures: Figures & { faults: EvictionFault[] }): Metric[] {
-  const { counts, runs, oldestLiveAt } = figures;
-  const lastEnded = runs.find(({ endedAt }) => endedAt !== null);
+  const { counts, lastEndedRun, oldestLiveAt } = figures;
   const counted = (value: number) => (counts.countedAt === null ? null : value);
   return [
     {
@@ -74,12 +73,12 @@ export function metricsOf(figures: Figures & { faults: EvictionFault[] }): Metri
     gauge(
       "idempotency_eviction_last_run_timestamp_seconds",
       "When the cron's last sweep to end ended.",
-      seconds(lastEnded?.endedAt ?? null),
+      seconds(lastEndedRun?.endedAt ?? null),
     ),
     gauge(
       "idempotency_eviction_last_run_evicted",
       "Keys that it evicted.",
-      lastEnded?.evicted ?? null,
+      lastEndedRun?.evicted ?? null,
     ),
   ];
 }

@@ -21,6 +21,8 @@ const figures = {
   oldestLiveAt: 1_500,
   lagMs: 250,
   runs: [{ ...run, id: 2, startedAt: 3_500, endedAt: null }, run],
+  lastEndedRun: run,
+  firstRunAt: run.startedAt,
   faults: [],
 };
 const nothing = {
@@ -28,6 +30,8 @@ const nothing = {
   counts: { ...figures.counts, countedAt: null },
   oldestLiveAt: null,
   runs: [],
+  lastEndedRun: null,
+  firstRunAt: null,
 };
 
 // https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format

@@ -4,6 +4,8 @@ import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, expect, test } from "vitest";
 
 import { configOf } from "../../src/env.ts";
+import { beginRun } from "../../src/idempotency/eviction.ts";
+import { evictionFaults, readFigures } from "../../src/idempotency/figures.ts";
 import { sweepUntilCaughtUp } from "../../src/idempotency/sweep.ts";
 import { reconcile } from "../../src/payments/reconcile.ts";
 import { numbersFrom } from "../../scripts/random.ts";
@@ -422,6 +424,39 @@ test("a day of runs is kept, and the last twenty are shown", async () => {
   expect(earlier_runs.map(({ started_at }) => Date.parse(started_at))).toEqual(
     Array.from({ length: 19 }, (_, i) => 400 - i),
   );
+});
+
+/** Runs that began one every five minutes, the last one now, and broke off. */
+const brokenRuns = (count: number, now: number) =>
+  sql`WITH RECURSIVE n (i) AS (SELECT ${count - 1} UNION ALL SELECT i - 1 FROM n WHERE i > 0)
+    INSERT INTO sweep_runs (started_at) SELECT ${now} - i * 300000 FROM n`.run();
+
+test.each([
+  ["the last that ended did so ten hours ago", 119, true],
+  ["the last that ended did so more than a day ago", 300, true],
+  ["none has ever ended", 300, false],
+])("runs that break off say that the cron has stopped: %s", async (_, count, hasEnded) => {
+  const { clock, office } = await openAll();
+  const now = clock.now();
+  const before = now - count * 300_000;
+  if (hasEnded) {
+    await sql`INSERT INTO sweep_runs (started_at, ended_at, evicted) VALUES (${before}, ${before}, 7)`.run();
+  } else await brokenRuns(1, before);
+  await brokenRuns(count, now);
+  await beginRun(drizzle(env.DB), now);
+
+  const figures = await readFigures(drizzle(env.DB), now);
+  const faultsAt = (evictionLagAlertMs: number) =>
+    evictionFaults(figures, { now, evictionLagAlertMs });
+  const metrics = await office.metrics();
+
+  expect(faultsAt(now - before)).toEqual([]);
+  expect(faultsAt(now - before - 1)).toEqual(["stopped"]);
+  expect(faultsAt(3_600_000)).toEqual(["stopped"]);
+  expect(metrics["idempotency_eviction_last_run_timestamp_seconds"]).toBe(
+    hasEnded ? before / 1000 : undefined,
+  );
+  expect(metrics["idempotency_eviction_last_run_evicted"]).toBe(hasEnded ? 7 : undefined);
 });
 
 test("a ledger larger than one chunk is counted to the row, whoever its principals are", async () => {
