@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn, type StdioOptions } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
@@ -11,11 +12,16 @@ const OUTPUT_LIMIT = 64 * 1024;
 /** How soon a process notices that its parent has gone, ms. */
 const PARENT_CHECK_MS = 250;
 
-// A parent that was killed can stop nobody, so each child looks whether it still has the parent it began with.
-// wrangler passes the option on to the process in which it does its work.
+// A parent that was killed can stop nobody, so each child looks whether it still has the one that started it. Which one
+// that is must come from the parent: by the time a child can ask, it may be somebody else's. wrangler passes the option
+// and the variable on to the process in which it does its work. A worker thread has its process to look.
 const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
-  const parent = process.ppid;
-  setInterval(() => process.ppid === parent || process.kill(process.pid, "SIGTERM"), ${PARENT_CHECK_MS}).unref();
+  import { isMainThread } from "node:worker_threads";
+  if (isMainThread) {
+    const parent = Number(process.env.PARENT_PID);
+    process.env.PARENT_PID = process.pid;
+    setInterval(() => process.ppid === parent || process.kill(process.pid, "SIGTERM"), ${PARENT_CHECK_MS}).unref();
+  }
 `)}`;
 
 /** A program that this process has started and does not leave behind, nor anything that it starts in turn. */
@@ -50,10 +56,11 @@ interface Surroundings {
 export function startChild(
   script: string,
   args: readonly string[],
-  surroundings: Surroundings,
+  { cwd, env }: Surroundings,
 ): Child {
   return startProgram(process.execPath, ["--import", END_WITH_PARENT, script, ...args], {
-    ...surroundings,
+    cwd,
+    env: { ...env, PARENT_PID: String(process.pid) },
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });
 }
@@ -119,14 +126,25 @@ export async function stopAll(): Promise<void> {
 /** Resolves when somebody wants this process to end: Ctrl-C, `kill`, a closed terminal. Asking again changes nothing. */
 export function untilInterrupted(): Promise<NodeJS.Signals> {
   const parent = process.ppid;
+  const isAdopted = parent === 1 && !isProcess1Npm();
   return new Promise((resolve) => {
     // `on`, not `once`: npm passes on a Ctrl-C that the terminal has sent already, and the default would end us half-way.
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, resolve);
     // npm answers a SIGTERM by ending only the shell between itself and this process.
     if (process.env["npm_lifecycle_event"] === undefined) return;
-    const look = () => process.ppid === parent || resolve("SIGTERM");
+    const look = () => (process.ppid === parent && !isAdopted) || resolve("SIGTERM");
+    look();
     setInterval(look, PARENT_CHECK_MS).unref();
   });
+}
+
+/** Process 1 adopts whoever has lost its parent. Only in a container can it be what started us: npm, or a Node program. */
+function isProcess1Npm(): boolean {
+  try {
+    return /npm|node/.test(readFileSync("/proc/1/cmdline", "utf8"));
+  } catch {
+    return false;
+  }
 }
 
 /** What shells report for a process that a signal ended. */

@@ -51,7 +51,7 @@ export async function expectNothingLeft(run: Run, kept: string[] = []): Promise<
   expect(await readdir(run.tmpDir)).toEqual(kept);
 }
 
-export async function expectNoProcessLeft({ tmpDir }: Run): Promise<void> {
+export async function expectNoProcessLeft({ tmpDir }: Pick<Run, "tmpDir">): Promise<void> {
   await until(async () => (await processesOf(tmpDir)).length === 0);
   expect(await processesOf(tmpDir)).toEqual([]);
 }
