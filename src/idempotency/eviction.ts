@@ -10,8 +10,8 @@ import { idempotencyKeys, ledgerFigures, sweepRuns } from "./schema.ts";
 const KEPT_RUNS = 288;
 
 /**
- * Deletes at most `limit` rows whose window has ended, oldest first, and books how many went, in one transaction: the
- * total cannot drift, whoever else is sweeping and whether or not the answer arrives. Costs one round trip, one row
+ * Deletes at most `limit` rows whose window has ended, oldest first, and books how many went and how late the latest of them was
+ * completed, in one transaction: the total cannot drift, whoever else is sweeping and whether or not the answer arrives. Costs one round trip, one row
  * written for the total (none when nothing went) and one for `runId`, the cron's run, if it is given.
  *
  * @returns how many rows went.
@@ -25,20 +25,28 @@ export async function evictExpired(
     runId,
   }: { now: number; pendingTtlMs: number; limit: number; runId?: number },
 ): Promise<number> {
-  const { principal, key, expiresAt } = idempotencyKeys;
+  const { principal, key, status, updatedAt, expiresAt } = idempotencyKeys;
   const batch = db
-    .select({ principal, key })
+    .select({ principal, key, status, updatedAt })
     .from(idempotencyKeys)
     .where(and(lt(expiresAt, now), noLease({ now, pendingTtlMs })))
     .orderBy(asc(expiresAt))
-    .limit(limit);
+    .limit(limit)
+    .as("batch");
+  const completedAt = sql`iif(${batch.status} = 'completed', ${batch.updatedAt}, 0)`;
   const counted = db
-    .select({ rows: sql<number>`count(*)`.as("rows") })
-    .from(batch.as("batch"))
+    .select({
+      rows: sql<number>`count(*)`.as("rows"),
+      newestAt: sql<number>`max(${completedAt})`.as("newest_at"),
+    })
+    .from(batch)
     .as("counted");
   const book = db
     .update(ledgerFigures)
-    .set({ evicted: sql`${ledgerFigures.evicted} + ${counted.rows}` })
+    .set({
+      evicted: sql`${ledgerFigures.evicted} + ${counted.rows}`,
+      newestEvictedAt: sql`max(${ledgerFigures.newestEvictedAt}, ${counted.newestAt})`,
+    })
     .from(counted)
     .where(gt(counted.rows, 0));
   const bookRun = db
@@ -49,7 +57,11 @@ export async function evictExpired(
     })
     .from(counted)
     .where(eq(sweepRuns.id, runId ?? 0));
-  const evict = db.delete(idempotencyKeys).where(sql`(${principal}, ${key}) IN ${batch}`);
+  const evict = db
+    .delete(idempotencyKeys)
+    .where(
+      sql`(${principal}, ${key}) IN ${db.select({ principal: batch.principal, key: batch.key }).from(batch)}`,
+    );
 
   const [booked, ...rest] = await db.batch(
     runId === undefined ? [book, evict] : [book, bookRun, evict],

@@ -59,7 +59,7 @@ export async function readFigures(db: Database, now: number): Promise<Figures> {
     oldest(lt(expiresAt, now)),
   ]);
   if (row === undefined) throw new Error("bug: ledger_figures has lost its row");
-  const { evicted, takeovers, fencedOut, ...counts } = row;
+  const { evicted, newestEvictedAt: _, takeovers, fencedOut, ...counts } = row;
   return {
     evicted,
     takeovers,

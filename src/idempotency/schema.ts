@@ -66,6 +66,8 @@ export const ledgerFigures = sqliteTable(
     id: integer("id").primaryKey(),
     /** Rows ever evicted, by a request's sweep or the cron's. Booked in the batch that deletes them. */
     evicted: integer("evicted").notNull().default(0),
+    /** When the latest one to be completed of the rows ever evicted was completed; 0 while there is none. */
+    newestEvictedAt: integer("newest_evicted_at").notNull().default(0),
     /** Claims ever taken over. A trigger counts them in the statement that raises the generation. */
     takeovers: integer("takeovers").notNull().default(0),
     /** Commits and checkpoints ever refused because the claim had been taken over. */

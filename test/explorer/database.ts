@@ -65,7 +65,7 @@ export function openDatabase(seed: string) {
     }
   }
 
-  /** Every row of every table but the figures', which decide nothing: two databases with one dump are the same. */
+  /** Every row of every table but the figures', which no attempt reads: two databases with one dump are the same. */
   function dump(): string {
     const rows = tables.map((name) => run({ sql: `SELECT * FROM ${name}`, params: [] }).rows);
     return JSON.stringify(rows);

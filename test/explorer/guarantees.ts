@@ -3,7 +3,7 @@ import { drizzle } from "drizzle-orm/d1";
 import { audit } from "../../src/operator/audit.ts";
 import type { Answer } from "./actor.ts";
 import { bindingTo } from "./database.ts";
-import { PENDING_TTL_MS, RETENTION_MS } from "./scenarios.ts";
+import { PENDING_TTL_MS } from "./scenarios.ts";
 import type { World } from "./world.ts";
 
 /**
@@ -101,13 +101,9 @@ function brokenForLedger({ database, watch }: World, effects: Effect[]): string[
   return broken;
 }
 
-async function brokenForAudit({ database, provider, clock }: World): Promise<string[]> {
+async function brokenForAudit({ database, provider }: World): Promise<string[]> {
   const db = drizzle(bindingTo(async (statements) => database.carryOut(statements)));
-  const { checks } = await audit(db, provider as never, {
-    now: clock,
-    retentionMs: RETENTION_MS,
-    pendingTtlMs: PENDING_TTL_MS,
-  });
+  const { checks } = await audit(db, provider as never);
   return checks
     .filter(({ violations }) => violations > 0)
     .map(({ name, guarantee }) => `${guarantee}. the audit finds ${name}`);

@@ -18,7 +18,7 @@ import {
 } from "./payments.ts";
 import { ledgerRow, openShop, sql } from "./shop.ts";
 
-afterEach(async () => expect(await brokenGuarantees(Date.now())).toEqual([]));
+afterEach(async () => expect(await brokenGuarantees()).toEqual([]));
 
 /** A payment that the provider has charged and the shop does not know of yet. */
 async function chargedUnawares() {
