@@ -58,16 +58,26 @@ const KeyedRequestHeaders = z.object({
 });
 
 /** Ids are a prefix and a uuid. What does not look like one is nobody's, and is refused before anything is stored. */
-export const Id = z.string().regex(/^[a-z]{2,8}_[0-9a-z-]{1,40}$/, "is not an id");
+export const Id = idWith("[a-z]{2,8}");
+
+function idWith(prefix: string) {
+  return z
+    .string()
+    .regex(new RegExp(`^${prefix}_[0-9a-z-]{1,40}$`), "is no id that can stand here");
+}
 
 /** Path parameters of a route about one thing. */
 export const ById = z.object({ id: Id });
 
-/** Page of a list, newest first, as Stripe's lists are. */
-export const PageQuery = z.object({
-  limit: z.coerce.number<number | string>().int().min(1).max(100).default(20),
-  starting_after: z.string().optional().describe("The last id of the page before."),
-});
+/**
+ * Page of a list, newest first, as Stripe's lists are. The position is compared, not looked up: an id of another kind, or
+ * none, would be before or after everything there is.
+ */
+export const pageQuery = (prefix: "ord" | "pay" | "prod") =>
+  z.object({
+    limit: z.coerce.number<number | string>().int().min(1).max(100).default(20),
+    starting_after: idWith(prefix).optional().describe("The last id of the page before."),
+  });
 
 export const pageOf = <Item extends z.ZodType>(item: Item) =>
   z.object({ data: z.array(item), has_more: z.boolean() });

@@ -2,7 +2,7 @@ import type { RouteHandler } from "@hono/zod-openapi";
 import { and, desc, eq, lt } from "drizzle-orm";
 
 import { orNotFound } from "../problem-answers.ts";
-import { ById, pageFrom, pageOf, PageQuery, readRoute } from "../routes.ts";
+import { ById, pageFrom, pageOf, pageQuery, readRoute } from "../routes.ts";
 import type { AppEnv } from "../scope.ts";
 import { Product, productToWire } from "./product.ts";
 import { products } from "./schema.ts";
@@ -10,7 +10,7 @@ import { products } from "./schema.ts";
 export const listProductsRoute = readRoute({
   path: "/products",
   summary: "List the catalogue, newest first",
-  query: PageQuery,
+  query: pageQuery("prod"),
   wire: pageOf(Product),
 });
 

@@ -3,12 +3,12 @@ import { and, asc, desc, eq, inArray, lt } from "drizzle-orm";
 
 import type { Database } from "../idempotency/ledger.ts";
 import { orNotFound } from "../problem-answers.ts";
-import { ById, pageFrom, pageOf, PageQuery, readRoute } from "../routes.ts";
+import { ById, pageFrom, pageOf, pageQuery, readRoute } from "../routes.ts";
 import type { AppEnv } from "../scope.ts";
 import { Order, orderToWire } from "./order.ts";
 import { ORDER_STATUSES, orderItems, orders } from "./schema.ts";
 
-const OrdersQuery = PageQuery.extend({ status: z.enum(ORDER_STATUSES).optional() });
+const OrdersQuery = pageQuery("ord").extend({ status: z.enum(ORDER_STATUSES).optional() });
 
 export const listOrdersRoute = readRoute({
   path: "/orders",

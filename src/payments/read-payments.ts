@@ -4,7 +4,7 @@ import { and, desc, eq, lt } from "drizzle-orm";
 import type { Database } from "../idempotency/ledger.ts";
 import { selectOrder } from "../orders/read-orders.ts";
 import { orNotFound } from "../problem-answers.ts";
-import { ById, pageFrom, pageOf, PageQuery, readRoute } from "../routes.ts";
+import { ById, pageFrom, pageOf, pageQuery, readRoute } from "../routes.ts";
 import type { AppEnv } from "../scope.ts";
 import { Payment, paymentToWire } from "./payment.ts";
 import { payments, refunds } from "./schema.ts";
@@ -25,7 +25,7 @@ export const listPaymentsRoute = readRoute({
   path: "/orders/{id}/payments",
   summary: "List an order's payments, newest first",
   params: ById,
-  query: PageQuery,
+  query: pageQuery("pay"),
   wire: pageOf(Payment),
 });
 

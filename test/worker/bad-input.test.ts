@@ -184,3 +184,27 @@ test("unknown addresses are 404 and known ones with another method 405 with Allo
   expect(put.headers.get("allow")).toBe("GET, HEAD");
   expect(remove.headers.get("allow")).toBe("GET, HEAD, POST");
 });
+
+test.each(["", "zzz", "prod", "ref_0192f3a0-0000-7000-8000-000000000001", "pay_\0"])(
+  "a page that starts after %j is refused, and is not the end of the list",
+  async (after) => {
+    const { account, get, post } = await openShop();
+    const items = [item(await shelve(account.id))];
+    const order = (await post("/orders", { items }, "k")).json["id"];
+
+    const answers = [];
+    for (const path of ["/orders", "/products", `/orders/${String(order)}/payments`]) {
+      answers.push(await get(`${path}?starting_after=${encodeURIComponent(after)}`));
+    }
+
+    expect(
+      answers.map(({ json: { status, error, errors } }) => ({ status, error, errors })),
+    ).toEqual(
+      answers.map(() => ({
+        status: 400,
+        error: "invalid_request",
+        errors: [{ path: "/starting_after", message: expect.any(String) }],
+      })),
+    );
+  },
+);
