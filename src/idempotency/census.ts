@@ -1,7 +1,7 @@
 import { asc, sql, type SQL } from "drizzle-orm";
 
 import type { Counts } from "./figures.ts";
-import type { Database } from "./ledger.ts";
+import { type Database, noLease } from "./ledger.ts";
 import { idempotencyKeys, ledgerFigures } from "./schema.ts";
 
 /** Rows per batch: some tens of milliseconds, so that foreground requests get in between. */
@@ -67,7 +67,7 @@ async function countChunk(
   const chunk = rest().limit(CHUNK_ROWS).as("chunk");
   // Giving a lease up sets its start to 0, and then the window tells when the last claim was.
   const patience = ORPHANED_AFTER_TTLS * pendingTtlMs;
-  const isOrphaned = sql`${chunk.status} = 'pending' AND ${chunk.updatedAt} <= ${now - patience}
+  const isOrphaned = sql`${chunk.status} = 'pending' AND ${noLease({ now, pendingTtlMs: patience }, chunk)}
     AND ${chunk.expiresAt} <= ${now - patience + retentionMs}`;
   const countIf = (condition: SQL) => sql<number>`count(*) FILTER (WHERE ${condition})`;
   const [[counted], [end]] = await db.batch([

@@ -1,4 +1,4 @@
-import { and, eq, gt, lte, ne, notExists, or, sql } from "drizzle-orm";
+import { and, eq, gt, lte, ne, notExists, or, sql, type SQLWrapper } from "drizzle-orm";
 import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
 import type { DrizzleD1Database } from "drizzle-orm/d1";
 
@@ -141,8 +141,7 @@ function claimOrTakeOver(db: Database, request: ClaimRequest) {
       setWhere: and(
         eq(idempotencyKeys.fingerprint, fingerprint),
         ne(idempotencyKeys.status, "completed"),
-        // A lease that begins further ahead than it is long comes from a clock that was wrong.
-        or(noLease(request), gt(idempotencyKeys.updatedAt, now + request.pendingTtlMs)),
+        noLease(request),
       ),
     });
 }
@@ -155,10 +154,15 @@ function selectRow(db: Database, { principal, key }: { principal: string; key: s
 }
 
 /** Nobody may be executing under this row: it is completed, released, or its lease has run out. */
-export function noLease({ now, pendingTtlMs }: { now: number; pendingTtlMs: number }) {
+export function noLease(
+  { now, pendingTtlMs }: { now: number; pendingTtlMs: number },
+  { status, updatedAt }: { status: SQLWrapper; updatedAt: SQLWrapper } = idempotencyKeys,
+) {
   return or(
-    ne(idempotencyKeys.status, "pending"),
-    lte(idempotencyKeys.updatedAt, now - pendingTtlMs),
+    ne(status, "pending"),
+    lte(updatedAt, now - pendingTtlMs),
+    // A lease that begins further ahead than it is long comes from a clock that was wrong.
+    gt(updatedAt, now + pendingTtlMs),
   );
 }
 

@@ -6,6 +6,7 @@ import { afterEach, expect, test } from "vitest";
 import worker from "../../src/index.ts";
 import { sweepUntilCaughtUp } from "../../src/idempotency/sweep.ts";
 import { callLost, faultyD1, gate, passes } from "./faulty-d1.ts";
+import { openOffice } from "./operator.ts";
 import { plant } from "./planted.ts";
 import { ledgerRow, ledgerSize, openShop, shelve, sql, TestClock } from "./shop.ts";
 
@@ -104,6 +105,22 @@ test("an expired row whose lease was just renewed is left to its owner; an orpha
 
   expect(await ledgerSize("renewed")).toBe(1);
   expect(await ledgerSize("orphaned")).toBe(0);
+});
+
+test("an expired row whose lease begins further ahead than it is long goes, too: its clock was wrong", async () => {
+  const now = Date.now();
+  const office = await openOffice({});
+  const expired = { expiresAt: now - 1, status: "pending" } as const;
+  await plant("a little ahead", 1, { ...expired, updatedAt: now + 30_000 });
+  await plant("far ahead", 1, { ...expired, updatedAt: now + 3_600_000 });
+  const { rows } = await office.ledger();
+
+  const report = await sweepUntilCaughtUp(drizzle(env.DB), { now: () => now, ...SETTINGS });
+
+  expect(rows).toMatchObject({ pending: 2, orphaned: 1 });
+  expect(await ledgerSize("a little ahead")).toBe(1);
+  expect(await ledgerSize("far ahead")).toBe(0);
+  expect(report).toMatchObject({ evicted: 1 });
 });
 
 test("the cron's sweep works through bounded batches until caught up, and says what is left", async () => {
