@@ -1,16 +1,18 @@
 import { type RouteHandler, z } from "@hono/zod-openapi";
+import { and, eq, lt } from "drizzle-orm";
+import { unionAll } from "drizzle-orm/sqlite-core";
 
-import { selectUnsettled } from "../payments/reconcile.ts";
+import { payments, refunds } from "../payments/schema.ts";
 import type { AppEnv } from "../scope.ts";
 import { timestamp } from "../wire.ts";
 import { operatorRoute } from "./operator.ts";
 
-/** Most of each kind that one answer lists. */
+/** Most that one answer lists. */
 const MAX_UNSETTLED = 100;
 
 export const unsettledRoute = operatorRoute({
   path: "/admin/unsettled",
-  summary: `List payments and refunds that have been processing for longer than a lease, oldest first: up to ${MAX_UNSETTLED} of each kind, those that were asked for longest ago`,
+  summary: `List payments and refunds that have been processing for longer than a lease: the ${MAX_UNSETTLED} oldest, oldest first`,
   wire: z.object({
     data: z.array(
       z.object({ id: z.string(), since: z.iso.datetime(), last_asked_at: z.iso.datetime() }),
@@ -19,16 +21,21 @@ export const unsettledRoute = operatorRoute({
 });
 
 export const listUnsettled: RouteHandler<typeof unsettledRoute, AppEnv> = async (c) => {
-  const { unsettledPayments, unsettledRefunds } = await selectUnsettled(c.var.db, {
-    before: c.var.now() - c.var.config.pendingTtlMs,
-    limit: MAX_UNSETTLED,
-  });
-  const data = [...unsettledPayments, ...unsettledRefunds]
-    .toSorted((one, other) => one.createdAt - other.createdAt)
-    .map(({ id, createdAt, updatedAt }) => ({
-      id,
-      since: timestamp(createdAt),
-      last_asked_at: timestamp(updatedAt),
-    }));
+  const { db, config } = c.var;
+  // By when it began: every try, and the reconciler's too, is an asking, and what hangs is asked for again and again.
+  const before = c.var.now() - config.pendingTtlMs;
+  const processing = <Table extends typeof payments | typeof refunds>(table: Table) =>
+    db
+      .select({ id: table.id, createdAt: table.createdAt, updatedAt: table.updatedAt })
+      .from(table)
+      .where(and(eq(table.status, "processing"), lt(table.createdAt, before)));
+  const rows = await unionAll(processing(payments), processing(refunds))
+    .orderBy(({ createdAt }) => createdAt)
+    .limit(MAX_UNSETTLED);
+  const data = rows.map(({ id, createdAt, updatedAt }) => ({
+    id,
+    since: timestamp(createdAt),
+    last_asked_at: timestamp(updatedAt),
+  }));
   return c.json({ data }, 200);
 };

@@ -1,4 +1,4 @@
-import { and, asc, eq, lt } from "drizzle-orm";
+import { and, asc, eq, gt, lt, or } from "drizzle-orm";
 
 import type { ExecuteSettings, Ports, Trace } from "../idempotency/attempt.ts";
 import { sendBatch } from "../idempotency/batch.ts";
@@ -44,8 +44,9 @@ interface Reconciler {
  */
 export async function reconcile(reconciler: Reconciler): Promise<ReconcileReport> {
   const { db, ports, settings, provider } = reconciler;
-  const { unsettledPayments, unsettledRefunds } = await selectUnsettled(db, {
-    before: ports.now() - PATIENCE_IN_TTLS * settings.pendingTtlMs,
+  const { unsettledPayments, unsettledRefunds } = await selectUnattended(db, {
+    now: ports.now(),
+    patienceMs: PATIENCE_IN_TTLS * settings.pendingTtlMs,
     limit: BATCH_SIZE,
   });
   const report: ReconcileReport = { settled: [], unsettled: [] };
@@ -87,22 +88,28 @@ async function isSettledNow(db: Database, id: string): Promise<boolean> {
   return [...ofPayment, ...ofRefund].every(({ status }) => status !== "processing");
 }
 
-/** What has been asked of the provider before a time, and is processing still: asked for longest ago first. */
-export async function selectUnsettled(
+/** What is processing and has not been asked for lately, longest ago first. */
+async function selectUnattended(
   db: Database,
-  { before, limit }: { before: number; limit: number },
+  { now, patienceMs, limit }: { now: number; patienceMs: number; limit: number },
 ) {
+  // Further ahead than is waited for: asked for by a clock that was wrong, who knows when.
+  const isUnattended = ({ status, updatedAt }: typeof payments | typeof refunds) =>
+    and(
+      eq(status, "processing"),
+      or(lt(updatedAt, now - patienceMs), gt(updatedAt, now + patienceMs)),
+    );
   const [unsettledPayments, unsettledRefunds] = await db.batch([
     db
       .select()
       .from(payments)
-      .where(and(eq(payments.status, "processing"), lt(payments.updatedAt, before)))
+      .where(isUnattended(payments))
       .orderBy(asc(payments.updatedAt))
       .limit(limit),
     db
       .select()
       .from(refunds)
-      .where(and(eq(refunds.status, "processing"), lt(refunds.updatedAt, before)))
+      .where(isUnattended(refunds))
       .orderBy(asc(refunds.updatedAt))
       .limit(limit),
   ]);

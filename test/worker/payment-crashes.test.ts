@@ -163,6 +163,18 @@ test("the reconciler leaves alone what may still have its owner", async () => {
   await reconcileNow(clock);
 });
 
+test("the reconciler finishes what a clock that was far ahead has asked for", async () => {
+  const { clock, order } = await crashed(crashes["before the commit"]!);
+  const ahead = clock.now() + 24 * 3_600_000;
+  await sql`UPDATE payments SET updated_at = ${ahead} WHERE order_id = ${order}`.run();
+  await sql`UPDATE idempotency_keys SET updated_at = ${ahead} WHERE status = 'pending'`.run();
+
+  await reconcileNow(clock);
+
+  expect((await paymentsOf(order))[0]).toMatchObject({ status: "succeeded" });
+  expect(await statusOf(order)).toBe("paid");
+});
+
 test("the reconciler finishes declines and refunds, too", async () => {
   const clock = new TestClock();
   const shop = await openShop({ ports: clock });
