@@ -4,7 +4,11 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** What a handler needs besides an outside call: its D1 round trips, from far away and under load. */
 const HANDLER_MARGIN_MS = 500;
 
-/** How often the cron runs, as `triggers` in wrangler.toml has it: a test holds the two together. */
+/**
+ * When the jobs of the cron run, as `triggers` in wrangler.toml has it: a test holds the two together. One each, since an
+ * invocation has limits, and payments that hang must leave the sweep enough of them.
+ */
+export const CRONS = { sweep: "*/5 * * * *", reconcile: "2-57/5 * * * *" } as const;
 export const CRON_INTERVAL_MS = 5 * 60 * 1000;
 
 /** Signing secrets that may be in force at once. Rotating one takes two. */

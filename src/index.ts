@@ -3,7 +3,7 @@ import { drizzle } from "drizzle-orm/d1";
 import { uuidv7 } from "uuidv7";
 
 import { createApp } from "./app.ts";
-import { configOf } from "./env.ts";
+import { configOf, CRONS } from "./env.ts";
 import { sweepUntilCaughtUp } from "./idempotency/sweep.ts";
 import { describeError, log } from "./log.ts";
 import { providerOf } from "./payments/provider.ts";
@@ -25,13 +25,18 @@ const app = createApp(ports, { hasLab });
 export default {
   fetch: app.fetch,
 
-  async scheduled(_event, bindings) {
+  /** Any other cron than the two is one that somebody set or sent by hand: everything runs. */
+  async scheduled({ cron }, bindings) {
     const db = drizzle(bindings.DB);
     const config = configOf(bindings);
-    const provider = providerOf({ env: bindings, var: { config } });
-    await job("reconcile", () => reconcile({ db, ports, settings: config, provider }));
-    const sweep = () => sweepUntilCaughtUp(db, { ...ports, ...config });
-    await job("cron_sweep", sweep, ({ isLagging }) => isLagging);
+    if (cron !== CRONS.reconcile) {
+      const sweep = () => sweepUntilCaughtUp(db, { ...ports, ...config });
+      await job("cron_sweep", sweep, ({ isLagging }) => isLagging);
+    }
+    if (cron !== CRONS.sweep) {
+      const provider = providerOf({ env: bindings, var: { config } });
+      await job("reconcile", () => reconcile({ db, ports, settings: config, provider }));
+    }
   },
 } satisfies ExportedHandler<Env>;
 

@@ -11,18 +11,14 @@ export interface SweepSettings {
 const QUIET_MS = 10_000;
 /** Rows per batch on the cron: far from D1's limits, and short enough for foreground writes to get in between. */
 export const CRON_BATCH_SIZE = 1_000;
-/**
- * Statements that one invocation may send on the free plan. When the reconciler, which comes before, finds something to
- * do, what it leaves may not be enough: the next run sweeps.
- */
+/** Statements that one invocation may send on the free plan. */
 export const FREE_PLAN_STATEMENTS = 50;
-const IDLE_RECONCILER_STATEMENTS = 2;
 /** To begin the run and to end it. */
-const RUN_STATEMENTS = 7;
+const RUN_STATEMENTS = 9;
 const BATCH_STATEMENTS = 3;
 /** Thirteen. Fewer and larger batches clear more rows with the same statements. */
 export const CRON_MAX_BATCHES = Math.floor(
-  (FREE_PLAN_STATEMENTS - IDLE_RECONCILER_STATEMENTS - RUN_STATEMENTS) / BATCH_STATEMENTS,
+  (FREE_PLAN_STATEMENTS - RUN_STATEMENTS) / BATCH_STATEMENTS,
 );
 /** The next run goes on where this one stopped, so there is no need to hold on for long. */
 const CRON_BUDGET_MS = 20_000;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import { expect, test } from "vitest";
 
-import { configOf, CRON_INTERVAL_MS } from "../../src/env.ts";
+import { configOf, CRON_INTERVAL_MS, CRONS } from "../../src/env.ts";
 
 /** What is reported as wrong, one line each. */
 function problemsOf(env: object): string[] {
@@ -160,7 +160,9 @@ test("a lease outlives the longest handler: the provider's timeout and a margin"
 
 test("the alert for eviction waits for two intervals of the cron that wrangler.toml sets", () => {
   const toml = readFileSync(join(import.meta.dirname, "../../wrangler.toml"), "utf8");
-  const minutes = Number(/^crons = \["\*\/(\d+) \* \* \* \*"\]$/m.exec(toml)?.[1]);
+  const crons: unknown = JSON.parse(/^crons = (.+)$/m.exec(toml)?.[1] ?? "[]");
+  const minutes = Number(/^\*\/(\d+) /.exec(CRONS.sweep)?.[1]);
+  expect(crons).toEqual([CRONS.sweep, CRONS.reconcile]);
   expect(CRON_INTERVAL_MS).toBe(minutes * 60_000);
 
   const least = 2 * CRON_INTERVAL_MS;

@@ -1,14 +1,12 @@
-import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { afterEach, expect, test } from "vitest";
 
-import worker from "../../src/index.ts";
 import { sweepUntilCaughtUp } from "../../src/idempotency/sweep.ts";
 import { callLost, faultyD1, gate, passes } from "./faulty-d1.ts";
 import { openOffice } from "./operator.ts";
 import { plant } from "./planted.ts";
-import { ledgerRow, ledgerSize, openShop, shelve, sql, TestClock } from "./shop.ts";
+import { ledgerSize, openShop, shelve, sql, TestClock } from "./shop.ts";
 
 const RETENTION_MS = 86_400_000;
 const SETTINGS = { pendingTtlMs: 30_000, evictionLagAlertMs: 3_600_000 };
@@ -157,13 +155,4 @@ test("the cron's sweep stops when its budget is spent, and reports the lag", asy
     lagMs: 5_000,
   });
   expect(await ledgerSize("old")).toBe(100);
-});
-
-test("the Worker's scheduled handler sweeps", async () => {
-  await plant("old", 3, { expiresAt: Date.now() - 1 });
-
-  await worker.scheduled(createScheduledController(), env);
-
-  expect(await ledgerSize("old")).toBe(0);
-  expect(await ledgerRow("old", "released1")).toBeNull();
 });
