@@ -1,5 +1,7 @@
 import { z } from "zod";
 
+import { TOKEN } from "./bearer.ts";
+
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** What a handler needs besides an outside call: its D1 round trips, from far away and under load. */
 const HANDLER_MARGIN_MS = 500;
@@ -66,7 +68,11 @@ const Settings = z
       .regex(/^(\*|https?:\/\/[^/\s]+)$/, "must be * or an origin, such as https://shop.example")
       .default("*"),
     /** Opens the operator routes. Unset: they are not there. */
-    ADMIN_TOKEN: z.string().min(16, "must have 16 characters or more").optional(),
+    ADMIN_TOKEN: z
+      .string()
+      .min(16, "must have 16 characters or more")
+      .regex(TOKEN, "must have only letters, digits and -._~+/, as a bearer token has")
+      .optional(),
     /** Set: payments go to Stripe. Unset: to the embedded sandbox. Standard and restricted keys both do. */
     STRIPE_SECRET_KEY: z
       .string()

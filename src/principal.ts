@@ -3,6 +3,7 @@ import { createMiddleware } from "hono/factory";
 import QuickLRU from "quick-lru";
 
 import { accounts } from "./accounts/schema.ts";
+import { bearerToken } from "./bearer.ts";
 import type { Database } from "./idempotency/ledger.ts";
 import { sha256Hex } from "./idempotency/sha256.ts";
 import { describeError, log } from "./log.ts";
@@ -13,9 +14,6 @@ import type { AppEnv } from "./scope.ts";
 const PRINCIPAL_CACHE_MS = 30_000;
 /** Accounts an isolate remembers: about 100 bytes each. */
 const PRINCIPAL_CACHE_SIZE = 1_000;
-
-// RFC 6750 §2.1; the scheme's name is case-insensitive.
-const BEARER = /^bearer +([\w~+/.-]+=*)$/i;
 
 /**
  * Turns `Authorization: Bearer <key>` into `c.var.principal`, and applies the account's rate limit.
@@ -29,7 +27,7 @@ export function authenticate() {
     maxAge: PRINCIPAL_CACHE_MS,
   });
   return createMiddleware<AppEnv>(async (c, next) => {
-    const apiKey = BEARER.exec(c.req.header("authorization") ?? "")?.[1];
+    const apiKey = bearerToken(c);
     if (apiKey === undefined) {
       return problemResponse(c, "unauthorized", { headers: { "www-authenticate": "Bearer" } });
     }
@@ -38,9 +36,7 @@ export function authenticate() {
     // Guessing keys would cost a read each: the address that guesses is limited before the table is asked.
     const limited = cached ?? `address:${c.req.header("cf-connecting-ip") ?? "unknown"}`;
     const { success } = await c.env.RATE_LIMITER.limit({ key: limited }).catch(passOn);
-    if (!success) {
-      return problemResponse(c, "rate_limited");
-    }
+    if (!success) return problemResponse(c, "rate_limited");
     const principal = cached ?? (await accountWithKey(c.var.db, hash));
     if (principal === undefined) {
       const challenge = 'Bearer error="invalid_token"';

@@ -2,6 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { createMiddleware } from "hono/factory";
 import { timingSafeEqual } from "hono/utils/buffer";
 
+import { bearerToken } from "../bearer.ts";
 import { problemResponse } from "../problem.ts";
 import { answerHeaders, named, problemResponses } from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
@@ -10,8 +11,7 @@ import type { AppEnv } from "../scope.ts";
 const operatorOnly = createMiddleware<AppEnv>(async (c, next) => {
   const { adminToken } = c.var.config;
   if (adminToken === undefined) return problemResponse(c, "not_found");
-  const given = c.req.header("authorization") ?? "";
-  if (!(await timingSafeEqual(given, `Bearer ${adminToken}`))) {
+  if (!(await timingSafeEqual(bearerToken(c) ?? "", adminToken))) {
     return problemResponse(c, "unauthorized", { headers: { "www-authenticate": "Bearer" } });
   }
   await next();

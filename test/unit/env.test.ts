@@ -135,6 +135,13 @@ test("every wrong setting is reported at once", () => {
   expect(settings.toSorted()).toEqual(Object.keys(env).toSorted());
 });
 
+test("an operator's token is one that Authorization can carry", () => {
+  expect(problemsOf({ ADMIN_TOKEN: "c2l4dGVlbi1vci1tb3Jl+/~._-==" })).toEqual([]);
+  for (const token of ["sixteen or more characters", "sixteen=characters", "siebzehn-zeichen-ü"]) {
+    expect(settingsOf({ ADMIN_TOKEN: token }), token).toEqual(["ADMIN_TOKEN"]);
+  }
+});
+
 test("wrong fields and wrong relations are reported together", () => {
   const fields = { SWEEP_BATCH_SIZE: "none", SERVER_TIMING: "maybe" };
   expect(settingsOf({ ...fields, PENDING_TTL_MS: "5000" }).toSorted()).toEqual([

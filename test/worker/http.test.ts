@@ -220,10 +220,16 @@ test("a caller without a valid API key gets 401 with WWW-Authenticate", async ()
 });
 
 test("the scheme of Authorization is case-insensitive", async () => {
-  const { account, send } = await openShop();
-  const headers = { authorization: `bEARER ${account.apiKey}` };
+  const ADMIN_TOKEN = "operator-token+/~.-_===";
+  const { account, send } = await openShop({ bindings: { ADMIN_TOKEN } });
+  const statusWith = async (path: string, token: string) => {
+    const headers = { authorization: `bEARER  ${token}` };
+    return (await send(new Request(`http://shop.test${path}`, { headers }))).status;
+  };
 
-  expect((await send(new Request("http://shop.test/orders", { headers }))).status).toBe(200);
+  expect(await statusWith("/orders", account.apiKey)).toBe(200);
+  expect(await statusWith("/admin/audit", ADMIN_TOKEN)).toBe(200);
+  expect(await statusWith("/admin/audit", `${ADMIN_TOKEN}=`)).toBe(401);
 });
 
 test("a new account works at once; a revoked key works for 30 s more at most, however busy it is", async () => {
