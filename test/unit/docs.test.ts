@@ -52,9 +52,10 @@ test("every row of docs/coverage.md names the layers of its tests, and no other"
 test("the check of names takes whole names of tests that run, and nothing else", () => {
   const source = `test("one", () => {}); test.each([1])("two %i", async (n) => {});
     test.skip("three", () => {}); spawn("four", ["five"]); // test "six"
-    test(\`seven \${N}\`, { timeout: 1 }, () => {}); test("say \\"eight\\"", () => {});`;
+    test(\`seven \${N}\`, { timeout: 1 }, () => {}); test("say \\"eight\\"", () => {});
+    test("nine", options, async () => {}); call("ten", options, more);`;
 
-  expect([...namesIn(source)]).toEqual(["one", "two %i", "seven ${N}", 'say "eight"']);
+  expect([...namesIn(source)]).toEqual(["one", "two %i", "seven ${N}", 'say "eight"', "nine"]);
 });
 
 function read(path: string): string {
@@ -105,6 +106,6 @@ function testsOf(path: string): Set<string> {
 /** The names of the tests in a source, those of a test.each as the pattern that is written there. */
 function namesIn(source: string): Set<string> {
   const call =
-    /(?:\btest(?:\.concurrent)?|\))\(\s*(["`])((?:\\.|(?!\1)[^\\])*)\1,\s*(?=\{|async\b|\()/g;
+    /(?:\btest(?:\.concurrent)?|\))\(\s*(["`])((?:\\.|(?!\1)[^\\])*)\1,\s*(?:\w+,\s*)?(?=\{|async\b|\()/g;
   return new Set([...source.matchAll(call)].map(([, , name]) => name!.replaceAll(/\\(.)/g, "$1")));
 }
