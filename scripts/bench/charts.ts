@@ -46,13 +46,20 @@ export function linesOf(
   return draw({
     grid: { left: 70, right: 40, top: 40, bottom: 50 },
     legend: LEGEND,
-    xAxis: { type: "log", name: "rows in the ledger", nameLocation: "middle", nameGap: 28 },
-    yAxis: { type: "value", name: what, min: 0 },
-    series: Object.entries(lines).map(([name, ratios]) => ({
+    xAxis: {
+      type: "log",
+      name: "rows in the ledger",
+      min: rows[0],
+      nameLocation: "middle",
+      nameGap: 28,
+    },
+    yAxis: { type: "value", name: what, min: 0, nameLocation: "middle", nameGap: 40 },
+    series: Object.entries(lines).map(([name, ratios], line) => ({
       type: "line",
       name,
       data: ratios.map(({ median }, i) => [rows[i]!, median]),
-      label: { show: true, formatter: labelOf },
+      // One line's above it, the other's below, or the words lie on each other.
+      label: { show: true, position: line === 0 ? "top" : "bottom", formatter: labelOf },
     })),
   });
 }
