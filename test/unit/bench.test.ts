@@ -43,6 +43,29 @@ test("planted keys are all different, and spread over the whole table", () => {
   expect(firstDigits.size).toBe(16);
 });
 
+test("what the README says of it is what was published", async () => {
+  const [page, readme] = await Promise.all(
+    ["docs/performance.md", "README.md"].map((path) => readFile(join(ROOT, path), "utf8")),
+  );
+  /** Medians of the latency with the database far away, by their rows. */
+  const latency = page!.slice(
+    page!.indexOf("<!-- latency -->"),
+    page!.indexOf("<!-- /latency -->"),
+  );
+  const medians = Object.fromEntries(
+    [...latency.matchAll(/^\| (.+?) \| .+? \| ([\d.]+) \(.+?\) \|$/gm)].map(([, name, median]) => [
+      name,
+      Number(median),
+    ]),
+  );
+
+  expect(readme).toContain(
+    `order\ntakes ${medians["protected, fresh"]} times as long for it, while the usual ways take half as long again or twice as long`,
+  );
+  const usual = ["select, then insert", "two transactions", "claim without a fence"];
+  expect(usual.map((name) => Math.round(2 * medians[name]!) / 2)).toEqual([2, 2, 1.5]);
+});
+
 /** Twice as slow as the unprotected, three times, and so on, in the order of the table. */
 const VARIANTS: Variant[] = [
   "unprotected",
