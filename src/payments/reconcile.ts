@@ -128,14 +128,14 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
   const requestId = `reconciler-${ports.newId()}`;
   const input = { db, principal, key, body, params } as Parameters<typeof mutation.reads>[0];
   const row = await lookUp(db, { principal, key });
-  if (row === undefined || !money.id.endsWith(row.operationId)) {
+  if (row?.operationId !== operationIdOf(money)) {
     return finishWithoutKey(
       db,
       (reads) =>
         mutation.run({
           ...input,
           reads: reads as ReadResults<Reads>,
-          operation: { id: money.id.slice(money.id.indexOf("_") + 1), generation: 1 },
+          operation: { id: operationIdOf(money), generation: 1 },
           now: ports.now(),
           requestId,
           checkpoint: async (writes) => {
@@ -158,13 +158,22 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
     path: row.requestPath,
     waitMs: 0,
     reads: () => mutation.reads(input),
-    run: ({ reads, ...run }) =>
-      mutation.run({ ...input, ...run, reads: reads as ReadResults<Reads>, requestId }),
+    run: ({ reads, ...run }) => {
+      // Swept since it was looked up: the key would begin a new operation, which moves the money a second time. Without
+      // an effect the claim is released, and the next run does without the key.
+      if (run.operation.id !== operationIdOf(money))
+        throw new Error("its key was evicted under way");
+      return mutation.run({ ...input, ...run, reads: reads as ReadResults<Reads>, requestId });
+    },
     responseTooLarge: () => storedProblem(requestId, "idempotent_response_too_large"),
     trace,
   });
   await countFencedOut(db, trace.timesFencedOut);
   return { outcome: kind, error: trace.error };
+}
+
+function operationIdOf({ id }: PaymentRow | RefundRow): string {
+  return id.slice(id.indexOf("_") + 1);
 }
 
 /**

@@ -1,6 +1,9 @@
+import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
 import { expect, test, vi } from "vitest";
 
-import { faultyD1, passes } from "./faulty-d1.ts";
+import { sweepUntilCaughtUp } from "../../src/idempotency/sweep.ts";
+import { faultyD1, gate, passes } from "./faulty-d1.ts";
 import {
   brokenGuarantees,
   chargesOf,
@@ -11,6 +14,7 @@ import {
   paymentsOf,
   placeOrder,
   reconcileNow,
+  refundsGiven,
   SECRETS,
   statusOf,
 } from "./payments.ts";
@@ -21,6 +25,7 @@ import { ledgerRow, openShop, type Shop, shelve, sql, TestClock } from "./shop.t
 // answer never comes: nothing after it happens.
 
 const PENDING_TTL_MS = 30_000;
+const RETENTION_MS = 86_400_000;
 
 const reached = () => Promise.withResolvers<void>();
 
@@ -225,6 +230,34 @@ test("orphans whose key is gone are settled, and hold up nobody", async () => {
     expect(await chargesOf(order)).toHaveLength(1);
   }
   expect(await brokenGuarantees()).toEqual([]);
+});
+
+test("a refund whose key is swept under the reconciler's hands is not given a second time", async () => {
+  const clock = new TestClock();
+  const shop = await openShop({ ports: clock });
+  const order = await placeOrder(shop);
+  const paid = await pay(shop, order, "pay", "pm_sandbox_refund_lost_reply");
+  const payment = String(paid.json["id"]);
+  await shop.post(`/payments/${payment}/refunds`, { amount: 400 }, "refund");
+  const refunds = () => sql`SELECT * FROM refunds WHERE payment_id = ${payment}`.all();
+  const { results: unanswered } = await refunds();
+  clock.advance(RETENTION_MS + 1);
+  const d1 = faultyD1();
+  const claim = gate();
+  d1.next(passes, passes, claim.fault);
+
+  const running = reconcileNow(clock, d1.DB);
+  await claim.reached;
+  const sweep = { now: clock.now, pendingTtlMs: PENDING_TTL_MS, evictionLagAlertMs: 3_600_000 };
+  const swept = await sweepUntilCaughtUp(drizzle(env.DB), sweep);
+  claim.open();
+  await running;
+
+  expect(unanswered).toMatchObject([{ amount: 400, status: "processing" }]);
+  expect(swept.evicted).toBeGreaterThan(0);
+  expect((await refunds()).results).toEqual(unanswered);
+  expect(await refundsGiven(order)).toHaveLength(1);
+  expect((await paymentsOf(order))[0]).toMatchObject({ refunded_amount: 400 });
 });
 
 test("what the reconciler cannot settle is listed for the operator and does not hold up the others", async () => {

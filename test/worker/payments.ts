@@ -29,6 +29,7 @@ export async function paymentsOf(order: string) {
     status: string;
     amount: number;
     refunded_amount: number;
+    provider_payment_id: string;
     updated_at: number;
   }>();
   return results;
@@ -49,6 +50,16 @@ export async function chargesOf(order: string): Promise<string[]> {
     .map(({ id }) => id);
 }
 
+/** What the provider has given back for an order, asked of the provider. */
+export async function refundsGiven(order: string): Promise<string[]> {
+  const given = await Promise.all(
+    (await paymentsOf(order)).map(({ provider_payment_id }) =>
+      stripe.refunds.list({ payment_intent: provider_payment_id }),
+    ),
+  );
+  return given.flatMap(({ data }) => data.map(({ id }) => id));
+}
+
 /** The names of the guarantees that do not hold, over everything there is. */
 export async function brokenGuarantees(): Promise<string[]> {
   const { checks } = await audit(drizzle(env.DB), sandbox);
@@ -57,9 +68,9 @@ export async function brokenGuarantees(): Promise<string[]> {
     .map(({ name, ids }) => `${name}: ${ids.join(", ")}`);
 }
 
-export function reconcileNow(ports: Partial<Ports>) {
+export function reconcileNow(ports: Partial<Ports>, DB: D1Database = env.DB) {
   return reconcile({
-    db: drizzle(env.DB),
+    db: drizzle(DB),
     ports: { ...realPorts, ...ports },
     settings: configOf(env),
     provider: { stripe, timeoutMs: 10_000 },
