@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, lt, or } from "drizzle-orm";
+import { and, asc, eq, gt, lt, or, sql } from "drizzle-orm";
 
 import type { ExecuteSettings, Ports, Trace } from "../idempotency/attempt.ts";
 import { sendBatch } from "../idempotency/batch.ts";
@@ -13,7 +13,7 @@ import { payOrder } from "./pay-order.ts";
 import { refundPayment } from "./refund-payment.ts";
 import { payments, type PaymentRow, refunds, type RefundRow } from "./schema.ts";
 
-/** Payments, and refunds, of one run: each costs a few round trips and a provider call, and an invocation has limits. */
+/** Payments and refunds of one run: each costs a few round trips and a provider call, and an invocation has limits. */
 const BATCH_SIZE = 20;
 /** A retry or a webhook mostly comes within one lease; after two nobody is coming. */
 const PATIENCE_IN_TTLS = 2;
@@ -44,7 +44,7 @@ interface Reconciler {
  */
 export async function reconcile(reconciler: Reconciler): Promise<ReconcileReport> {
   const { db, ports, settings, provider } = reconciler;
-  const { unsettledPayments, unsettledRefunds } = await selectUnattended(db, {
+  const unattended = await selectUnattended(db, {
     now: ports.now(),
     patienceMs: PATIENCE_IN_TTLS * settings.pendingTtlMs,
     limit: BATCH_SIZE,
@@ -65,16 +65,18 @@ export async function reconcile(reconciler: Reconciler): Promise<ReconcileReport
       ...(error !== undefined && { error: describeError(error) }),
     });
   };
-  for (const payment of unsettledPayments) {
-    const input = {
-      body: { payment_method: payment.paymentMethod },
-      params: { id: payment.orderId },
-    };
-    await note(payment, () => finish(reconciler, payment, payOrder(provider), input));
-  }
-  for (const refund of unsettledRefunds) {
-    const input = { body: { amount: refund.amount }, params: { id: refund.paymentId } };
-    await note(refund, () => finish(reconciler, refund, refundPayment(provider), input));
+  for (const money of unattended) {
+    await note(money, () =>
+      "orderId" in money
+        ? finish(reconciler, money, payOrder(provider), {
+            body: { payment_method: money.paymentMethod },
+            params: { id: money.orderId },
+          })
+        : finish(reconciler, money, refundPayment(provider), {
+            body: { amount: money.amount },
+            params: { id: money.paymentId },
+          }),
+    );
   }
   return report;
 }
@@ -88,32 +90,38 @@ async function isSettledNow(db: Database, id: string): Promise<boolean> {
   return [...ofPayment, ...ofRefund].every(({ status }) => status !== "processing");
 }
 
-/** What is processing and has not been asked for lately, longest ago first. */
+/**
+ * What is processing and has not been asked for lately: first what a clock that was wrong has asked for, who knows when,
+ * and then what was asked for longest ago. Payments and refunds together, so that neither keeps the other waiting.
+ */
 async function selectUnattended(
   db: Database,
   { now, patienceMs, limit }: { now: number; patienceMs: number; limit: number },
-) {
-  // Further ahead than is waited for: asked for by a clock that was wrong, who knows when.
-  const isUnattended = ({ status, updatedAt }: typeof payments | typeof refunds) =>
+): Promise<(PaymentRow | RefundRow)[]> {
+  const lastAsked = ({ updatedAt }: { updatedAt: number }) =>
+    updatedAt > now + patienceMs ? 0 : updatedAt;
+  const unattended = <Table extends typeof payments | typeof refunds>({
+    status,
+    updatedAt,
+  }: Table) =>
     and(
       eq(status, "processing"),
       or(lt(updatedAt, now - patienceMs), gt(updatedAt, now + patienceMs)),
     );
-  const [unsettledPayments, unsettledRefunds] = await db.batch([
+  const firstAsked = ({ updatedAt }: typeof payments | typeof refunds) =>
+    asc(sql`iif(${updatedAt} > ${now + patienceMs}, 0, ${updatedAt})`);
+  const [ofPayments, ofRefunds] = await db.batch([
     db
       .select()
       .from(payments)
-      .where(isUnattended(payments))
-      .orderBy(asc(payments.updatedAt))
+      .where(unattended(payments))
+      .orderBy(firstAsked(payments))
       .limit(limit),
-    db
-      .select()
-      .from(refunds)
-      .where(isUnattended(refunds))
-      .orderBy(asc(refunds.updatedAt))
-      .limit(limit),
+    db.select().from(refunds).where(unattended(refunds)).orderBy(firstAsked(refunds)).limit(limit),
   ]);
-  return { unsettledPayments, unsettledRefunds };
+  return [...ofPayments, ...ofRefunds]
+    .toSorted((one, other) => lastAsked(one) - lastAsked(other))
+    .slice(0, limit);
 }
 
 async function finish<Route extends RouteShape, Reads extends readonly Read[]>(

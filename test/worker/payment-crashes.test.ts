@@ -3,7 +3,7 @@ import { drizzle } from "drizzle-orm/d1";
 import { expect, test, vi } from "vitest";
 
 import { sweepUntilCaughtUp } from "../../src/idempotency/sweep.ts";
-import { faultyD1, gate, passes } from "./faulty-d1.ts";
+import { callLost, faultyD1, gate, passes } from "./faulty-d1.ts";
 import {
   brokenGuarantees,
   chargesOf,
@@ -178,6 +178,40 @@ test("the reconciler finishes what a clock that was far ahead has asked for", as
 
   expect((await paymentsOf(order))[0]).toMatchObject({ status: "succeeded" });
   expect(await statusOf(order)).toBe("paid");
+});
+
+test("the reconciler takes what waits longest first, payments and refunds alike, and a clock's errors before", async () => {
+  const clock = new TestClock();
+  const shop = await openShop({ ports: clock });
+  const lost = faultyProvider({ always: callLost });
+  const cutOff = await openShop({
+    account: shop.account,
+    ports: clock,
+    bindings: { SANDBOX: lost.SANDBOX },
+  });
+  const paid = await pay(shop, await placeOrder(shop), "paid");
+  const refunding = `/payments/${String(paid.json["id"])}/refunds`;
+  await cutOff.post(refunding, { amount: 400 }, "refund");
+  clock.advance(1);
+  const orders = [];
+  for (let i = 0; i < 20; i++) {
+    const order = await placeOrder(shop);
+    await pay(cutOff, order, `k${i}`);
+    orders.push(order);
+    clock.advance(1);
+  }
+  const [ahead] = await paymentsOf(orders.at(-1)!);
+  await sql`UPDATE payments SET updated_at = ${clock.now() + RETENTION_MS} WHERE id = ${ahead!.id}`.run();
+  const [refund] = (await sql`SELECT id FROM refunds WHERE payment_id = ${paid.json["id"]}`.all())
+    .results;
+  clock.advance(2 * PENDING_TTL_MS + 1);
+
+  const first = await reconcileNow(clock);
+  const second = await reconcileNow(clock);
+
+  expect(first.settled.slice(0, 2)).toEqual([ahead!.id, refund!["id"]]);
+  expect(first.settled).toHaveLength(20);
+  expect(second.settled).toEqual([(await paymentsOf(orders.at(-2)!))[0]!.id]);
 });
 
 test("the reconciler finishes declines and refunds, too", async () => {
