@@ -75,19 +75,22 @@ export async function sweepUntilCaughtUp(
   let evicted = 0;
   let batches = 0;
   let isCaughtUp = false;
-  while (!isCaughtUp && batches < CRON_MAX_BATCHES && now() - startedAt < CRON_BUDGET_MS) {
-    const gone = await evictExpired(db, { now: startedAt, pendingTtlMs, limit, runId });
+  // Each batch by the clock as it is then: seen from the start, a lease that began meanwhile would begin far ahead.
+  let at = startedAt;
+  while (!isCaughtUp && batches < CRON_MAX_BATCHES && at - startedAt < CRON_BUDGET_MS) {
+    const gone = await evictExpired(db, { now: at, pendingTtlMs, limit, runId });
     evicted += gone;
     batches += 1;
     isCaughtUp = gone < limit;
+    at = now();
   }
-  const { oldestLiveAt, lagMs } = await readFigures(db, startedAt);
-  await endRun(db, runId, { endedAt: now(), isCaughtUp, lagMs });
+  const { oldestLiveAt, lagMs } = await readFigures(db, at);
+  await endRun(db, runId, { endedAt: at, isCaughtUp, lagMs });
   return {
     evicted,
     batches,
     isCaughtUp,
-    oldestLiveMs: oldestLiveAt === null ? null : startedAt - oldestLiveAt,
+    oldestLiveMs: oldestLiveAt === null ? null : at - oldestLiveAt,
     lagMs,
     isLagging: isLagging({ lagMs, evictionLagAlertMs }),
   };

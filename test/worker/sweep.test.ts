@@ -12,6 +12,12 @@ const RETENTION_MS = 86_400_000;
 const SETTINGS = { pendingTtlMs: 30_000, evictionLagAlertMs: 3_600_000 };
 const order = (product: string) => ({ items: [{ product_id: product, quantity: 1 }] });
 
+/** A clock that goes on by so much whenever it is read. */
+const ticking = (start: number, ms: number) => {
+  let next = start;
+  return () => (next += ms) - ms;
+};
+
 afterEach(async () => void (await sql`DELETE FROM idempotency_keys`.run()));
 
 test("an expired row that no sweep has reached still replays", async () => {
@@ -121,6 +127,23 @@ test("an expired row whose lease begins further ahead than it is long goes, too:
   expect(report).toMatchObject({ evicted: 1 });
 });
 
+test("a lease that begins while the cron's sweep is running is left to its owner", async () => {
+  const start = Date.now();
+  const pendingTtlMs = 5_000;
+  await plant("old", 1_000, { expiresAt: start - 2 });
+  const begunInTheSecondBatch = { status: "pending", updatedAt: start + 7_000 } as const;
+  await plant("renewed", 1, { expiresAt: start - 1, ...begunInTheSecondBatch });
+
+  const report = await sweepUntilCaughtUp(drizzle(env.DB), {
+    ...SETTINGS,
+    now: ticking(start, 7_000),
+    pendingTtlMs,
+  });
+
+  expect(report).toMatchObject({ evicted: 1_000, batches: 2 });
+  expect(await ledgerSize("renewed")).toBe(1);
+});
+
 test("the cron's sweep works through bounded batches until caught up, and says what is left", async () => {
   const now = Date.now();
   await plant("old", 2_345, { expiresAt: now - 5_000 });
@@ -140,11 +163,10 @@ test("the cron's sweep works through bounded batches until caught up, and says w
 
 test("the cron's sweep stops when its budget is spent, and reports the lag", async () => {
   const start = Date.now();
-  let now = start;
   await plant("old", 3_100, { expiresAt: start - 5_000 });
 
   const report = await sweepUntilCaughtUp(drizzle(env.DB), {
-    now: () => (now += 5_000) - 5_000,
+    now: ticking(start, 7_000),
     ...SETTINGS,
   });
 
@@ -152,7 +174,7 @@ test("the cron's sweep stops when its budget is spent, and reports the lag", asy
     evicted: 3_000,
     batches: 3,
     isCaughtUp: false,
-    lagMs: 5_000,
+    lagMs: 26_000,
   });
   expect(await ledgerSize("old")).toBe(100);
 });
