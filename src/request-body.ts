@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 
+import type { Config } from "./env.ts";
 import { problemResponse } from "./problem.ts";
 import type { AppEnv } from "./scope.ts";
 
@@ -14,18 +15,21 @@ const DISCARD_LIMIT_BYTES = 16 * 1024 * 1024;
  * Reads the whole body, up to the limit, before anything else looks at it. The fingerprint is taken over exactly these
  * bytes, and the JSON that is validated is parsed from them.
  */
-export const readBody = createMiddleware<AppEnv>(async (c, next) => {
-  const limit = c.var.config.bodyLimitBytes;
-  // Bytes are counted as they arrive: a length may be announced wrongly, or not at all.
-  const body = await readUpTo(c.req.raw.body, limit);
-  if (body === "too large") return problemResponse(c, "body_too_large", { limit_bytes: limit });
-  if (body === "broken off") return invalid(c, "The body broke off");
-  if (!isUtf8(body)) return invalid(c, "The body is not valid UTF-8");
-  c.req.raw = new Request(c.req.raw, { method: c.req.method, body });
-  // Cached as bytes first: Hono derives text and JSON from what was read first, and text would not give the bytes back.
-  await c.req.arrayBuffer();
-  return next();
-});
+export const readBodyUpTo = (limitOf: (config: Config) => number) =>
+  createMiddleware<AppEnv>(async (c, next) => {
+    const limit = limitOf(c.var.config);
+    // Bytes are counted as they arrive: a length may be announced wrongly, or not at all.
+    const body = await readUpTo(c.req.raw.body, limit);
+    if (body === "too large") return problemResponse(c, "body_too_large", { limit_bytes: limit });
+    if (body === "broken off") return invalid(c, "The body broke off");
+    if (!isUtf8(body)) return invalid(c, "The body is not valid UTF-8");
+    c.req.raw = new Request(c.req.raw, { method: c.req.method, body });
+    // Cached as bytes first: Hono derives text and JSON from what was read first, and text would not give the bytes back.
+    await c.req.arrayBuffer();
+    return next();
+  });
+
+export const readBody = readBodyUpTo(({ bodyLimitBytes }) => bodyLimitBytes);
 
 function invalid(c: Context<AppEnv>, message: string): Response {
   return problemResponse(c, "invalid_request", { errors: [{ path: "", message }] });

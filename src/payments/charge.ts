@@ -1,7 +1,7 @@
 import { Stripe } from "stripe";
 
 import type { PaymentRow, RefundRow } from "./schema.ts";
-import { MAX_CODE_LENGTH } from "./settle.ts";
+import { keptCode } from "./settle.ts";
 
 /** Somebody else's system: nothing that happens there can be rolled back here. */
 export interface Provider {
@@ -123,7 +123,7 @@ async function ask(
  */
 function refusalOf(error: unknown, isFirst: boolean): ProviderAnswer | undefined {
   if (!(error instanceof Stripe.errors.StripeError)) return undefined;
-  const code = (error.decline_code || error.code || error.rawType || "").slice(0, MAX_CODE_LENGTH);
+  const code = keptCode(error.decline_code || error.code || error.rawType || "");
   if (error.rawType === "card_error") {
     return { kind: "refused", code, providerId: error.payment_intent?.id ?? null };
   }

@@ -7,8 +7,13 @@ import { payments, refunds, type PaymentRow, type RefundRow } from "./schema.ts"
 // Whoever learns first what the provider did settles it: the request, a takeover, the reconciler or a webhook. The
 // triggers refuse a second settlement, so whoever comes later runs again on fresh reads and finds it settled.
 
-/** Longest code of the provider's that is kept, characters: it goes into a response that must be stored. */
-export const MAX_CODE_LENGTH = 64;
+/** Longest code of the provider's that is kept, UTF-16 units: it goes into a response that must be stored. */
+const MAX_CODE_LENGTH = 64;
+
+/** As much of a code of the provider's as is kept, and as the database gives it back. */
+export function keptCode(code: string): string {
+  return code.slice(0, MAX_CODE_LENGTH).toWellFormed();
+}
 
 interface Settlement {
   providerId: string | null;
@@ -42,7 +47,7 @@ export function settleDeclined(
       .set({
         status: "failed",
         providerPaymentId: providerId,
-        declineCode: code.slice(0, MAX_CODE_LENGTH),
+        declineCode: keptCode(code),
         updatedAt: now,
       })
       .where(eq(payments.id, payment.id)),
@@ -83,7 +88,7 @@ export function settleRefundRefused(
       .set({
         status: "failed",
         providerRefundId: providerId,
-        failureCode: code.slice(0, MAX_CODE_LENGTH),
+        failureCode: keptCode(code),
         updatedAt: now,
       })
       .where(eq(refunds.id, refund.id)),

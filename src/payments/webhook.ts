@@ -1,12 +1,13 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { and, eq } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import { createMiddleware } from "hono/factory";
 import { Stripe } from "stripe";
 
+import { MAX_KEY_LENGTH } from "../idempotency/key.ts";
 import type { Write } from "../idempotency/ledger.ts";
 import { mutation, type RunContext } from "../idempotency/mutation.ts";
 import { problemResponse } from "../problem.ts";
-import { readBody } from "../request-body.ts";
+import { readBodyUpTo } from "../request-body.ts";
 import {
   keyedAnswerHeaders,
   keyedProblemHeaders,
@@ -14,15 +15,21 @@ import {
   problemResponses,
 } from "../route-answers.ts";
 import type { AppEnv } from "../scope.ts";
-import { ok } from "../wire.ts";
+import { ok, text } from "../wire.ts";
 import type { Provider } from "./charge.ts";
-import { payments, type PaymentRow, refunds, type RefundRow } from "./schema.ts";
+import { selectRefundsOf } from "./read-payments.ts";
+import { payments, type PaymentRow, type RefundRow } from "./schema.ts";
 import { settleCharged, settleDeclined, settleRefunded, settleRefundRefused } from "./settle.ts";
 
 /** Oldest signature that is accepted, seconds: what Stripe's own libraries take. A replay of an older one is refused. */
 const TOLERANCE_SECONDS = 300;
 
-const NamedEvent = z.looseObject({ id: z.string() });
+/** Largest event that is taken, bytes: they hold whole objects of the provider's, and grow with its API. */
+const MAX_EVENT_BYTES = 1024 * 1024;
+
+/** As long as a key may be: the event's id is its key. */
+const ProviderId = text(MAX_KEY_LENGTH);
+const NamedEvent = z.looseObject({ id: ProviderId });
 
 /**
  * Checks the signature over the raw body, against each secret in turn so that they can be rotated, and names the event as
@@ -37,10 +44,11 @@ const verifiedEvent = createMiddleware<AppEnv>(async (c, next) => {
   const parsed = NamedEvent.safeParse(event);
   // What is no event has no key: the route's own schema refuses it next.
   if (!parsed.success) return next();
-  // A second sending differs in what it says of the sending (`pending_webhooks`): the event is what counts.
-  const { id, type, data } = parsed.data;
+  // A second sending differs in what it says of the sending (`pending_webhooks`), and in how it renders the object once
+  // the endpoint has moved to another API version: what happened is named by the id.
+  const { id, type } = parsed.data;
   c.set("idempotencyKey", id);
-  c.set("identifyingBody", new TextEncoder().encode(JSON.stringify({ id, type, data })));
+  c.set("identifyingBody", new TextEncoder().encode(JSON.stringify({ id, type })));
   return next();
 });
 
@@ -64,13 +72,11 @@ async function verify(payload: string, signature: string, secrets: readonly stri
   return undefined;
 }
 
-// Only what is used of an object, and all of it optional.
-const Charge = z.looseObject({
-  id: z.string().optional(),
-  metadata: z.record(z.string(), z.string()).nullish(),
-});
-const Refund = Charge.extend({ status: z.string().nullish() });
+// Only what is used of an object.
+const Charge = z.looseObject({ metadata: z.record(z.string(), z.string()).nullish() });
+const Refund = Charge.extend({ id: ProviderId, status: z.string().nullish() });
 const PaymentIntent = Charge.extend({
+  id: ProviderId,
   amount_received: z.int().nullish(),
   currency: z.string().nullish(),
   last_payment_error: z
@@ -81,7 +87,7 @@ const PaymentIntent = Charge.extend({
 const eventOf = <const Type extends string, Shape extends z.ZodType>(
   types: Type[],
   object: Shape,
-) => z.looseObject({ id: z.string(), type: z.enum(types), data: z.looseObject({ object }) });
+) => z.looseObject({ id: ProviderId, type: z.enum(types), data: z.looseObject({ object }) });
 
 const SettlingEvent = z.discriminatedUnion("type", [
   eventOf(["payment_intent.succeeded"], PaymentIntent),
@@ -95,7 +101,7 @@ const settlingTypes = new Set<string>(
 
 /** Events of every type arrive here and must be taken, whatever they hold. */
 const OtherEvent = z
-  .looseObject({ id: z.string(), type: z.string().refine((type) => !settlingTypes.has(type)) })
+  .looseObject({ id: ProviderId, type: z.string().refine((type) => !settlingTypes.has(type)) })
   .transform(({ id }) => ({ id, type: "other" as const }));
 
 const Event = z
@@ -121,7 +127,7 @@ export const webhookRoute = createRoute({
   ...named("post", "/webhooks/stripe"),
   summary: "Take an event from the payment provider",
   security: [{ webhook: [] }],
-  middleware: [readBody, verifiedEvent],
+  middleware: [readBodyUpTo(() => MAX_EVENT_BYTES), verifiedEvent],
   request: { body: { content: { "application/json": { schema: Event } }, required: true } },
   responses: {
     200: {
@@ -154,21 +160,15 @@ export const settleEvent = (provider: Provider) =>
   mutation(webhookRoute, {
     reads: ({ db, body }) => {
       const id = (body.type !== "other" && body.data.object.metadata?.["payment_id"]) || "";
-      return [
-        db.select().from(payments).where(eq(payments.id, id)),
-        db
-          .select()
-          .from(refunds)
-          .where(and(eq(refunds.paymentId, id), eq(refunds.status, "processing"))),
-      ];
+      return [db.select().from(payments).where(eq(payments.id, id)), selectRefundsOf(db, id)];
     },
     run: async (context) => {
-      const [[payment], unsettledRefunds] = context.reads;
+      const [[payment], refundsOfPayment] = context.reads;
       // An event about a payment that is not ours, or of a kind that settles nothing, is taken and left alone.
       const writes =
         payment === undefined
           ? []
-          : await settlementOf(context, provider, payment, unsettledRefunds);
+          : await settlementOf(context, provider, payment, refundsOfPayment);
       return { kind: "decided", response: ok({ received: true }), writes };
     },
   });
@@ -177,52 +177,57 @@ async function settlementOf(
   { db, body, now }: Pick<Context, "db" | "body" | "now">,
   provider: Provider,
   payment: PaymentRow,
-  unsettledRefunds: RefundRow[],
+  refundsOfPayment: RefundRow[],
 ): Promise<Write[]> {
-  if (body.type === "other") return [];
-  const providerId = body.data.object.id ?? null;
   switch (body.type) {
+    case "other":
+      return [];
     case "payment_intent.succeeded": {
-      const { object } = body.data;
-      if (payment.status === "succeeded") return [];
+      const { id: providerId, amount_received, currency } = body.data.object;
+      if (payment.status === "succeeded" && payment.providerPaymentId === providerId) return [];
       const isFull =
-        object.amount_received === payment.amount &&
-        object.currency === payment.currency.toLowerCase();
-      // Not taken, so that it is sent again and seen: money has moved that no book here accounts for.
-      if (!isFull || payment.status === "failed") {
-        throw new Error(`bug: ${payment.id} is ${payment.status}, and was charged all the same`);
-      }
+        amount_received === payment.amount && currency === payment.currency.toLowerCase();
+      if (!isFull || payment.status !== "processing") throw unbooked(payment, providerId);
       return settleCharged(db, payment, { providerId, now });
     }
     case "payment_intent.payment_failed":
     case "payment_intent.canceled": {
       if (payment.status !== "processing") return [];
-      const error = body.data.object.last_payment_error;
+      const { id: providerId, last_payment_error: error } = body.data.object;
       const code = error?.decline_code || error?.code || "canceled";
       return settleDeclined(db, payment, { providerId, code, now });
     }
     case "charge.refunded": {
-      if (unsettledRefunds.length === 0) return [];
+      const unsettled = refundsOfPayment.filter(({ status }) => status === "processing");
+      if (unsettled.length === 0) return [];
       const given = await refundsGiven(provider, payment);
-      return unsettledRefunds.flatMap((refund) => {
-        const id = given.get(refund.id);
-        return id === undefined
+      return unsettled.flatMap((refund) => {
+        const providerId = given.get(refund.id);
+        return providerId === undefined
           ? []
-          : settleRefunded(db, { refund, payment }, { providerId: id, now });
+          : settleRefunded(db, { refund, payment }, { providerId, now });
       });
     }
     case "refund.updated":
     case "refund.failed": {
-      const { object } = body.data;
-      const refund = unsettledRefunds.find(({ id }) => id === object.metadata?.["refund_id"]);
+      const { id: providerId, metadata, status } = body.data.object;
+      const refund = refundsOfPayment.find(({ id }) => id === metadata?.["refund_id"]);
       if (refund === undefined) return [];
-      if (object.status === "succeeded") {
+      if (status === "succeeded") {
+        if (refund.status === "succeeded" && refund.providerRefundId === providerId) return [];
+        if (refund.status !== "processing") throw unbooked(refund, providerId);
         return settleRefunded(db, { refund, payment }, { providerId, now });
       }
-      if (object.status !== "failed" && object.status !== "canceled") return [];
-      return settleRefundRefused(db, refund, { providerId, now, code: object.status });
+      if (refund.status !== "processing") return [];
+      if (status !== "failed" && status !== "canceled") return [];
+      return settleRefundRefused(db, refund, { providerId, now, code: status });
     }
   }
+}
+
+/** Such an event is not taken, so that it is sent again and seen: money has moved that no book here accounts for. */
+function unbooked({ id, status }: PaymentRow | RefundRow, providerId: string): Error {
+  return new Error(`bug: ${id} is ${status}, and ${providerId} has moved other money for it`);
 }
 
 /** Most refunds of one payment that are looked at: more than anybody makes. */

@@ -7,11 +7,15 @@ import { refuse } from "../../src/problem.ts";
 import { ById, keyedRoute } from "../../src/routes.ts";
 import { Money, ok } from "../../src/wire.ts";
 
+const SetPriceRequest = z
+  .strictObject({ unit_price: Money })
+  .openapi("SetPriceRequest", { example: { unit_price: 950 } });
+
 const setPriceRoute = keyedRoute({
   path: "/products/{id}/price",
   summary: "Change a product's price",
   params: ById,
-  body: z.strictObject({ unit_price: Money }),
+  body: SetPriceRequest,
   status: 200,
   wire: z.object({ id: z.string(), unit_price: Money }),
   problems: [],

@@ -178,6 +178,7 @@ test("an event that settles is refused when its object is not what its type says
   };
   const misfits: [string, object][] = [
     ["payment_intent.succeeded", { amount_received: 0.5 }],
+    ["payment_intent.succeeded", { id: undefined }],
     ["payment_intent.payment_failed", { last_payment_error: "declined" }],
     ["charge.refunded", { metadata: { payment_id: 1 } }],
     ["refund.failed", { status: {} }],
@@ -214,7 +215,8 @@ test("a code of any length settles what it refuses, and the retry is told as muc
   const object = {
     id: "pi_long",
     metadata: { payment_id: payment!.id },
-    last_payment_error: { decline_code: "x".repeat(20_000) },
+    // Cut in the middle of a character.
+    last_payment_error: { decline_code: `${"x".repeat(63)}${"😀".repeat(10_000)}` },
   };
 
   const taken = await deliver(shop, {
@@ -225,8 +227,9 @@ test("a code of any length settles what it refuses, and the retry is told as muc
   const retry = await pay(shop, order, "k");
 
   expect(taken.status).toBe(200);
-  expect(retry.json).toMatchObject({ error: "card_declined", decline_code: "x".repeat(64) });
-  expect((await paymentsOf(order))[0]).toMatchObject({ decline_code: "x".repeat(64) });
+  const kept = `${"x".repeat(63)}\ufffd`;
+  expect(retry.json).toMatchObject({ error: "card_declined", decline_code: kept });
+  expect((await paymentsOf(order))[0]).toMatchObject({ decline_code: kept });
 });
 
 test("a refund that is pending at the provider is settled by its event", async () => {
@@ -271,6 +274,75 @@ test("an event whose amount or currency is not the payment's is not taken", asyn
   expect(refused.map(({ status }) => status)).toEqual([500, 500]);
   expect(await statusOf(order)).toBe("pending");
   await deliver(shop, { ...succeeded, id: "evt_right" });
+});
+
+test("an event about a second charge, or a second refund, of what has settled is not taken", async () => {
+  const shop = await openShop({ bindings: SECRETS });
+  const order = await placeOrder(shop);
+  const payment = String((await pay(shop, order, "pay")).json["id"]);
+  const refund = String((await shop.post(`/payments/${payment}/refunds`, {}, "a")).json["id"]);
+  const events = await eventsAbout(payment);
+  const charged = events.find(({ type }) => type === "payment_intent.succeeded")!.data.object;
+  const metadata = { payment_id: payment, refund_id: refund };
+  const books = () => Promise.all([paymentsOf(order), statusOf(order)]);
+  const before = await books();
+  const tell = (id: string, type: string, object: object) =>
+    deliver(shop, { id, type, data: { object } });
+
+  const answers = [
+    await tell("evt_first_charge", "payment_intent.succeeded", charged),
+    await tell("evt_second_charge", "payment_intent.succeeded", { ...charged, id: "pi_second" }),
+    await tell("evt_second_refund", "refund.updated", {
+      id: "re_second",
+      status: "succeeded",
+      metadata,
+    }),
+  ];
+
+  expect(answers.map(({ status }) => status)).toEqual([200, 500, 500]);
+  expect(await books()).toEqual(before);
+});
+
+test("an event is taken again under its id, however its object is rendered meanwhile", async () => {
+  const { shop, succeeded } = await chargedUnawares();
+  const object = { ...succeeded.data.object, rendered_by: "another API version" };
+
+  await deliver(shop, succeeded);
+  const again = await deliver(shop, { ...succeeded, data: { object } });
+
+  expect(again.headers.get("idempotent-replayed")).toBe("true");
+});
+
+test("an event may be larger than what a client may send, up to a limit of its own", async () => {
+  const shop = await openShop({ bindings: SECRETS });
+  const large = (id: string, bytes: number) =>
+    deliver(shop, { id, type: "invoice.paid", data: { object: { memo: "x".repeat(bytes) } } });
+
+  const taken = await large("evt_large", 500_000);
+  const refused = await large("evt_too_large", 1_048_576);
+
+  expect(taken.status).toBe(200);
+  expect(refused.json).toMatchObject({ error: "body_too_large", limit_bytes: 1_048_576 });
+});
+
+test("an event whose id cannot be a key is refused, and leaves no row", async () => {
+  const { shop, succeeded } = await chargedUnawares();
+  const ids = ["", "e".repeat(256), "evt_\0", "evt_\ud800"];
+
+  const refused = [];
+  for (const id of ids) {
+    refused.push(await deliver(shop, { ...succeeded, id }));
+    refused.push(await deliver(shop, { id, type: "invoice.paid" }));
+  }
+
+  expect(refused.map(({ json }) => [json["status"], json["error"]])).toEqual(
+    Array.from({ length: 8 }, () => [400, "invalid_request"]),
+  );
+  expect(
+    await sql`SELECT 1 FROM idempotency_keys WHERE principal = 'webhook:stripe'
+    AND key IN (${ids[0]}, ${ids[1]}, ${ids[2]}, ${ids[3]})`.first(),
+  ).toBeNull();
+  await deliver(shop, succeeded);
 });
 
 test("a signature that is missing, forged, of another body or too old is refused, and leaves no row", async () => {
