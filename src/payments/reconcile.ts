@@ -100,10 +100,7 @@ async function selectUnattended(
 ): Promise<(PaymentRow | RefundRow)[]> {
   const lastAsked = ({ updatedAt }: { updatedAt: number }) =>
     updatedAt > now + patienceMs ? 0 : updatedAt;
-  const unattended = <Table extends typeof payments | typeof refunds>({
-    status,
-    updatedAt,
-  }: Table) =>
+  const unattended = ({ status, updatedAt }: typeof payments | typeof refunds) =>
     and(
       eq(status, "processing"),
       or(lt(updatedAt, now - patienceMs), gt(updatedAt, now + patienceMs)),

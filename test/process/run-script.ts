@@ -30,10 +30,15 @@ export async function temporaryDirectory({ onTestFinished }: TestContext): Promi
  */
 export function runScript(
   { onTestFinished }: TestContext,
-  { script, args = [], tmpDir }: { script: string; args?: readonly string[]; tmpDir: string },
+  {
+    script,
+    args = [],
+    tmpDir,
+    root = ROOT,
+  }: { script: string; args?: readonly string[]; tmpDir: string; root?: string },
 ): Run {
   const env = { TMPDIR: tmpDir };
-  const child = startChild(join(ROOT, "scripts", script), args, { cwd: ROOT, env });
+  const child = startChild(join(root, "scripts", script), args, { cwd: root, env });
   onTestFinished(() => child.stop());
   return { child, tmpDir };
 }
@@ -57,7 +62,7 @@ export async function expectNoProcessLeft({ tmpDir }: Pick<Run, "tmpDir">): Prom
 }
 
 /** Resolves when the condition holds, or when it has had a minute to. */
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + LIMIT_MS;
   while (!(await condition()) && Date.now() < deadline) await sleep(POLL_MS);
 }

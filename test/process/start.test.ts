@@ -1,18 +1,20 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { readdir } from "node:fs/promises";
+import { cp, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
 import { expect, test } from "vitest";
 
+import { ROOT } from "../../scripts/local-service.ts";
 import {
   expectNoProcessLeft,
   expectNothingLeft,
   type Run,
   runScript,
   temporaryDirectory,
+  until,
   untilPrinted,
 } from "./run-script.ts";
 
@@ -83,6 +85,36 @@ test.concurrent("wrong settings are listed all at once, and nothing goes on runn
     "  PENDING_TTL_MS",
   ]);
   await expectNoProcessLeft(run);
+});
+
+test.concurrent("what is edited is served as it is saved, and a slip on the way stops nothing", async (context) => {
+  // Goal: who forks it sees what they write, without a thought to the process that serves it.
+  const directory = await temporaryDirectory(context);
+  const root = join(directory, "fork");
+  const served = ["src", "scripts", "drizzle", "seeds", "public", "wrangler.toml", "package.json"];
+  for (const name of served) await cp(join(ROOT, name), join(root, name), { recursive: true });
+  await symlink(join(ROOT, "node_modules"), join(root, "node_modules"));
+  const source = join(root, "src/app.ts");
+  const original = await readFile(source, "utf8");
+  const saying = (word: string) => original.replace('{ docs: "/docs",', `{ docs: "${word}",`);
+
+  const args = ["--port", "0", "--persist-to", join(directory, "state")];
+  const run = runScript(context, { script: "start.ts", args, tmpDir: directory, root });
+  const url = /http:\S+(?=\/orders)/.exec(await printedCurl(run))![0];
+  const isServed = async (word: string) => {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(1_000) }).catch(() => undefined);
+    return (await answer?.text())?.includes(`"docs":"${word}"`) ?? false;
+  };
+  await writeFile(source, saying("first"));
+  await until(() => isServed("first"));
+  expect(await isServed("first")).toBe(true);
+  await writeFile(source, `${original} =`);
+  await untilPrinted(run, "Build failed");
+  await writeFile(source, saying("second"));
+  await until(() => isServed("second"));
+  expect(await isServed("second")).toBe(true);
+  run.child.process.kill("SIGINT");
+  expect(await run.child.ended).toBe(0);
 });
 
 async function printedCurl(run: Run): Promise<string> {
