@@ -68,7 +68,7 @@ async function countChunk(
   // Giving a lease up sets its start to 0, and then the window tells when the last claim was.
   const patience = ORPHANED_AFTER_TTLS * pendingTtlMs;
   const isOrphaned = sql`${chunk.status} = 'pending' AND ${noLease({ now, pendingTtlMs: patience }, chunk)}
-    AND ${chunk.expiresAt} <= ${now - patience + retentionMs}`;
+    AND (${chunk.updatedAt} > 0 OR ${chunk.expiresAt} <= ${now - patience + retentionMs})`;
   const countIf = (condition: SQL) => sql<number>`count(*) FILTER (WHERE ${condition})`;
   const [[counted], [end]] = await db.batch([
     db

@@ -10,9 +10,10 @@ import { idempotencyKeys, ledgerFigures, sweepRuns } from "./schema.ts";
 const KEPT_RUNS = 288;
 
 /**
- * Deletes at most `limit` rows whose window has ended, oldest first, and books how many went and how late the latest of them was
- * completed, in one transaction: the total cannot drift, whoever else is sweeping and whether or not the answer arrives. Costs one round trip, one row
- * written for the total (none when nothing went) and one for `runId`, the cron's run, if it is given.
+ * Deletes at most `limit` rows whose window has ended, oldest first, and books how many went and how late the latest of
+ * them was completed (by now at most: a clock that is far ahead must not say more), in one transaction: the total cannot
+ * drift, whoever else is sweeping and whether or not the answer arrives. Costs one round trip, one row written for the
+ * total (none when nothing went) and one for `runId`, the cron's run, if it is given.
  *
  * @returns how many rows went.
  */
@@ -45,7 +46,7 @@ export async function evictExpired(
     .update(ledgerFigures)
     .set({
       evicted: sql`${ledgerFigures.evicted} + ${counted.rows}`,
-      newestEvictedAt: sql`max(${ledgerFigures.newestEvictedAt}, ${counted.newestAt})`,
+      newestEvictedAt: sql`max(${ledgerFigures.newestEvictedAt}, min(${counted.newestAt}, ${now}))`,
     })
     .from(counted)
     .where(gt(counted.rows, 0));

@@ -1,4 +1,4 @@
-import { asc, desc, gte, isNotNull, lt, sql, type SQL } from "drizzle-orm";
+import { asc, desc, gte, lt, lte, sql, type SQL } from "drizzle-orm";
 
 import type { Database } from "./ledger.ts";
 import { idempotencyKeys, ledgerFigures, sweepRuns } from "./schema.ts";
@@ -17,7 +17,7 @@ export interface Figures {
   lagMs: number;
   /** The latest, the last one first. */
   runs: SweepRun[];
-  /** The last one that ended, however many broke off after it. */
+  /** The last one that has ended by now, however many broke off after it. */
   lastEndedRun: SweepRun | null;
   /** When the earliest run that is kept began, epoch ms. */
   firstRunAt: number | null;
@@ -51,7 +51,7 @@ export async function readFigures(db: Database, now: number): Promise<Figures> {
     db
       .select()
       .from(sweepRuns)
-      .where(isNotNull(sweepRuns.endedAt))
+      .where(lte(sweepRuns.endedAt, now))
       .orderBy(desc(sweepRuns.id))
       .limit(1),
     db.select().from(sweepRuns).orderBy(asc(sweepRuns.id)).limit(1),

@@ -1,5 +1,5 @@
 import { type RouteHandler, z } from "@hono/zod-openapi";
-import { and, eq, lt } from "drizzle-orm";
+import { and, eq, gt, lt, or } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/sqlite-core";
 
 import { payments, refunds } from "../payments/schema.ts";
@@ -23,12 +23,18 @@ export const unsettledRoute = operatorRoute({
 export const listUnsettled: RouteHandler<typeof unsettledRoute, AppEnv> = async (c) => {
   const { db, config } = c.var;
   // By when it began: every try, and the reconciler's too, is an asking, and what hangs is asked for again and again.
-  const before = c.var.now() - config.pendingTtlMs;
+  // Further ahead than a lease is long: begun by a clock that was wrong, who knows when.
+  const [before, after] = [c.var.now() - config.pendingTtlMs, c.var.now() + config.pendingTtlMs];
   const processing = <Table extends typeof payments | typeof refunds>(table: Table) =>
     db
       .select({ id: table.id, createdAt: table.createdAt, updatedAt: table.updatedAt })
       .from(table)
-      .where(and(eq(table.status, "processing"), lt(table.createdAt, before)));
+      .where(
+        and(
+          eq(table.status, "processing"),
+          or(lt(table.createdAt, before), gt(table.createdAt, after)),
+        ),
+      );
   const rows = await unionAll(processing(payments), processing(refunds))
     .orderBy(({ createdAt }) => createdAt)
     .limit(MAX_UNSETTLED);

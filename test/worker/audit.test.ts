@@ -6,6 +6,7 @@ import { evictExpired } from "../../src/idempotency/eviction.ts";
 import { audit } from "../../src/operator/audit.ts";
 import { type Fault, faultyD1 } from "./faulty-d1.ts";
 import { brokenGuarantees, pay, placeOrder } from "./payments.ts";
+import { plant } from "./planted.ts";
 import { ledgerRow, ledgerSize, openShop, shelve, sql, TestClock } from "./shop.ts";
 import { stripe } from "./stripe-sandbox.ts";
 
@@ -113,6 +114,22 @@ test("an order whose key was evicted in time stays no offender when the window i
   // What went in no eviction is missed, however old it is and whatever the window is by now.
   expect(await broken("effect_without_key")).toEqual([deleted]);
   await sql`UPDATE ledger_figures SET newest_evicted_at = newest_evicted_at + 1000`.run();
+});
+
+test("a completion in time to come, evicted, does not blind the audit to the orders until then", async () => {
+  const now = Date.now();
+  const newestEvictedAt = () =>
+    sql`SELECT newest_evicted_at FROM ledger_figures`.first<number>("newest_evicted_at");
+  const before = (await newestEvictedAt())!;
+  const updatedAt = now + RETENTION_MS;
+  await plant("ahead", 1, { status: "completed", expiresAt: now - 1, updatedAt });
+
+  await evictExpired(drizzle(env.DB), { now, pendingTtlMs: 30_000, limit: 1_000 });
+  const after = await newestEvictedAt();
+
+  expect(await ledgerSize("ahead")).toBe(0);
+  expect(after).toBe(now);
+  await sql`UPDATE ledger_figures SET newest_evicted_at = ${before}`.run();
 });
 
 test("two keys of one operation are named", async () => {

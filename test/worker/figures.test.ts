@@ -291,6 +291,16 @@ test("a key whose lease was given up is orphaned only when its retry has had its
   expect((await office.ledger()).rows).toMatchObject({ pending: 1, orphaned: 1 });
 });
 
+test("a key that was claimed under a longer window is orphaned no later for that", async () => {
+  const { clock, office } = await openAll();
+  const now = clock.now();
+  const expiresAt = now + 7 * RETENTION_MS;
+  const updatedAt = now - 2 * PENDING_TTL_MS;
+  await plant("longer window", 1, { status: "pending", expiresAt, updatedAt });
+
+  expect((await office.ledger()).rows).toMatchObject({ pending: 1, orphaned: 1 });
+});
+
 test("what the sweep after a request evicts is booked, for one row written", async () => {
   const { clock, d1, faulty, office, product } = await openAll();
   await plant("old", 25, { expiresAt: clock.now() - 1 });
@@ -457,6 +467,17 @@ test.each([
     hasEnded ? before / 1000 : undefined,
   );
   expect(metrics["idempotency_eviction_last_run_evicted"]).toBe(hasEnded ? 7 : undefined);
+});
+
+test("a run that ended in time to come does not hide that the cron has stopped", async () => {
+  const { clock } = await openAll();
+  const now = clock.now();
+  const [before, ahead] = [now - 4 * 3_600_000, now + 10 * 3_600_000];
+  await sql`INSERT INTO sweep_runs (started_at, ended_at) VALUES (${before}, ${before}), (${ahead}, ${ahead})`.run();
+
+  const figures = await readFigures(drizzle(env.DB), now);
+
+  expect(evictionFaults(figures, { now, evictionLagAlertMs: 3_600_000 })).toEqual(["stopped"]);
 });
 
 test("a ledger larger than one chunk is counted to the row, whoever its principals are", async () => {

@@ -46,3 +46,20 @@ test("what is unsettled is listed oldest first, payments and refunds alike, howe
   expect(listed.map(({ id }) => id)).toEqual([payments[0], refund, payments[1]]);
   expect(listed[0]!.last_asked_at > listed[2]!.last_asked_at).toBe(true);
 });
+
+test("what a clock that was far ahead has begun is listed at once", async () => {
+  const clock = new TestClock();
+  const shop = await openShop({ ports: { now: clock.now } });
+  const { ask } = await openOffice({ account: shop.account, clock });
+  const order = await placeOrder(shop);
+  await pay(shop, order, "k", "pm_sandbox_lost_reply");
+  const [payment] = await paymentsOf(order);
+  clock.advance(-PENDING_TTL_MS);
+  const withinALease = await ask("/admin/unsettled");
+  clock.advance(-1);
+
+  const beyond = await ask("/admin/unsettled");
+
+  expect(withinALease.body).not.toContain(payment!.id);
+  expect(beyond.body).toContain(payment!.id);
+});
