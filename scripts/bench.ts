@@ -37,6 +37,9 @@ process.exit(code);
 async function run(): Promise<number> {
   const options = { publish: { type: "boolean" }, quick: { type: "boolean" } } as const;
   const { values } = parseArgs({ options });
+  if (values.publish === true && values.quick === true) {
+    throw new Error("--quick is far too short for what is published: leave one of the two out.");
+  }
   const results = await measure(values.quick === true ? QUICK : FULL);
   for (const [name, table] of Object.entries(tablesOf(results))) console.log(`\n${name}\n${table}`);
   if (values.publish === true) await publish(results);
@@ -57,10 +60,11 @@ async function measure({ sizes, ...effort }: Effort & { sizes: number[] }): Prom
 
   console.log("Counting what each request costs ...");
   const costs = await countCosts(idle);
+  // First of all, while each ledger has as many rows as it is named for.
+  console.log("Timing orders and replays by the rows in the ledger ...");
+  const sized = await timeSizes(benches, effort);
   console.log("Timing the ways to place an order ...");
   const variants = await timeVariants(idle, effort);
-  console.log("Timing them by the rows in the ledger ...");
-  const sized = await timeSizes(benches, effort);
   console.log("Timing the sweep ...");
   const sweeps = await timeSweeps({ idle, full }, effort);
   return { costs, variants, sizes: sized, sweeps };

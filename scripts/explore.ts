@@ -13,7 +13,7 @@ import { outdatedRows } from "./protocol-page.ts";
 //   npm run explore -- --scenario payments                         one scenario
 //   npm run explore -- --clients 3 --faults 2 --schedules 20000    so many schedules of each, drawn at random
 //   npm run explore -- --scenario orders --mutant "no fence"       one safeguard taken out
-//   npm run explore -- --scenario orders --replay 0.2.1            one schedule again, as a trace
+//   npm run explore -- --scenario orders --replay 1.1.0            what happens if it begins so, as a trace
 const OPTIONS = {
   scenario: { type: "string" },
   mutant: { type: "string" },
@@ -49,7 +49,8 @@ try {
   refuse(error);
 }
 if (values.replay !== undefined) {
-  await replayOne(scenario ?? "", values.replay.split(".").map(Number)).catch(refuse);
+  if (scenario === undefined) refuse("--replay needs --scenario: which one?");
+  await replayOne(scenario, values.replay.split(".").map(Number)).catch(refuse);
 } else {
   await exploreAll(scenario === undefined ? scenarios(bounds).map(({ name }) => name) : [scenario]);
 }
@@ -94,7 +95,7 @@ function rowOf({ schedules, states, withTakeover, isExhaustive, violations }: Ex
 
 function told(job: Job, { broken, path, trace }: Violation): string {
   const options = [
-    `--scenario "${job.scenario}"`,
+    `npm run explore -- --scenario "${job.scenario}"`,
     ...(job.mutant === null ? [] : [`--mutant "${job.mutant}"`]),
     `--clients ${bounds.clients} --faults ${bounds.faults} --replay ${path.join(".")}`,
   ];

@@ -42,7 +42,7 @@ const Settings = z
     PENDING_TTL_MS: wholeNumber(30_000),
     /** How long an answer is replayed, at least. */
     RETENTION_MS: wholeNumber(DAY_MS, { most: 365 * DAY_MS }),
-    /** Most rows that one request's sweep deletes: more than one, so that it gains on the traffic. */
+    /** Most rows that one request's sweep deletes: more than one, so that requests in turn gain on what they fill. */
     SWEEP_BATCH_SIZE: wholeNumber(20, { least: 2, most: 1_000 }),
     /**
      * How long an expired row may stay, or the cron's sweep stay away, before eviction is failing. Two intervals of the

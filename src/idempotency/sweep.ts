@@ -24,8 +24,9 @@ export const CRON_MAX_BATCHES = Math.floor(
 const CRON_BUDGET_MS = 20_000;
 
 /**
- * Makes the sweep that rides in the wake of keyed requests, so that eviction keeps pace with the traffic that fills the
- * table. It deletes at most one batch, and rests after finding nothing.
+ * Makes the sweep that rides in the wake of keyed requests: one at a time, of one batch at most, and it rests after
+ * finding nothing. Requests in turn thus evict more than they make. Of many at once few sweep, and what they leave is the
+ * cron's.
  */
 export function requestSweeper({ now }: { now: () => number }) {
   let quietUntil = 0;
