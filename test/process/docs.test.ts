@@ -12,7 +12,9 @@ import {
   startLocalService,
   WRANGLER_ENV,
 } from "../../scripts/local-service.ts";
+import { TOKEN } from "../../src/bearer.ts";
 import { configOf } from "../../src/env.ts";
+import { sha256Hex } from "../../src/idempotency/sha256.ts";
 import { temporaryDirectory } from "./run-script.ts";
 
 // Goal: what the README and the guides tell a reader to paste is so.
@@ -44,7 +46,7 @@ test("every curl answers what stands below it", async (context) => {
     }));
   });
 
-  expect(seen).toHaveLength(12);
+  expect(seen).toHaveLength(13);
   expect(seen.filter((lines) => lines.length === 0)).toEqual([]);
   expect(seen.flat().filter(({ isKept }) => !isKept)).toEqual([]);
 });
@@ -64,6 +66,16 @@ test("every command that needs an account exists, with each of its options", asy
     expect(named.length).toBeGreaterThan(1);
     for (const [option] of command.matchAll(/ --[a-z-]+/g)) expect(stdout).toContain(option);
   }
+});
+
+test("the command that makes an account's key prints the hash by which the key is known", async () => {
+  const [command] = blocksOf("sh account");
+  const printed = execFileSync("bash", ["-c", command!], { cwd: ROOT, encoding: "utf8" });
+  const { key, sha256, id } = JSON.parse(printed) as Record<string, string>;
+
+  expect(await sha256Hex(key!)).toBe(sha256);
+  expect(key).toMatch(TOKEN);
+  expect(id).toMatch(/^acct_[\da-f]{8}-[\da-f]{4}-7/);
 });
 
 test("what would be deployed builds", async (context) => {
