@@ -166,8 +166,9 @@ async function finish<Route extends RouteShape, Reads extends readonly Read[]>(
     run: ({ reads, ...run }) => {
       // Swept since it was looked up: the key would begin a new operation, which moves the money a second time. Without
       // an effect the claim is released, and the next run does without the key.
-      if (run.operation.id !== operationIdOf(money))
+      if (run.operation.id !== operationIdOf(money)) {
         throw new Error("its key was evicted under way");
+      }
       return mutation.run({ ...input, ...run, reads: reads as ReadResults<Reads>, requestId });
     },
     responseTooLarge: () => storedProblem(requestId, "idempotent_response_too_large"),

@@ -2,6 +2,7 @@ import type { Ports } from "../../src/idempotency/attempt.ts";
 import type { Actor, Send } from "./actor.ts";
 import type { Database, Result, Statement } from "./database.ts";
 import { type Message, nameOf } from "./message.ts";
+import { account } from "./scenarios.ts";
 
 /** The product with one safeguard taken out, from outside: between it and the database, the provider or the clock. */
 export interface Mutant {
@@ -120,6 +121,14 @@ export const MUTANTS: Mutant[] = [
     schema: "DROP INDEX payments_one_active_per_order",
   },
   {
+    name: "one principal for all accounts",
+    scenario: "one key, two accounts",
+    wrap: (send) => (message) =>
+      message.to === "d1"
+        ? send({ ...message, statements: message.statements.map(asOnePrincipal) })
+        : send(message),
+  },
+  {
     name: "clock read before the body",
     scenario: "orders by slow upload",
     ports: (ports, running) => ({ ...ports, now: () => running().startedAt() }),
@@ -133,6 +142,16 @@ function rewriting(rewrite: (sql: string) => string): NonNullable<Mutant["wrap"]
     message.to === "d1"
       ? send({ ...message, statements: message.statements.map(rewritten) })
       : send(message);
+}
+
+/** The ledger takes every account for the first. What the mutation writes is still the account's. */
+function asOnePrincipal({ sql, params }: Statement): Statement {
+  const isOfLedger = /^(insert into|update|select .* from) "idempotency_/.test(sql);
+  const isAccount = (value: unknown) => typeof value === "string" && value.startsWith("acct_");
+  return {
+    sql,
+    params: isOfLedger ? params.map((value) => (isAccount(value) ? account(1) : value)) : params,
+  };
 }
 
 /** Sends what belongs to the ledger after the effects, in a transaction of its own. */

@@ -53,7 +53,7 @@ export const RETENTION_MS = Number(SETTINGS.RETENTION_MS);
 /** When every schedule begins, epoch ms. */
 export const START = Date.UTC(2030, 0, 1);
 
-const account = (n: number) => `acct_00000000-0000-7000-8000-00000000000${n}`;
+export const account = (n: number) => `acct_00000000-0000-7000-8000-00000000000${n}`;
 const apiKey = (n: number) => `explorer_${n}`;
 const PRODUCT = "prod_00000000-0000-7000-8000-000000000001";
 const PRODUCT_OF_2 = "prod_00000000-0000-7000-8000-000000000002";
@@ -86,12 +86,13 @@ const PAID = `
 const same = { key: "key-1", apiKey: apiKey(1), accountId: account(1) };
 const order = (quantity: number) => ({ items: [{ product_id: PRODUCT, quantity }] });
 const ordering = { ...same, path: "/orders", body: order(1) };
-const neighbours = {
-  ...ordering,
-  apiKey: apiKey(2),
-  accountId: account(2),
-  body: { items: [{ product_id: PRODUCT_OF_2, quantity: 1 }] },
+// The same body from two accounts: nothing but the account tells the requests apart.
+const shelving = {
+  ...same,
+  path: "/products",
+  body: { sku: "CUP", name: "Cup", unit_price: 500, currency: "EUR", stock: UNITS },
 };
+const neighbours = { ...shelving, apiKey: apiKey(2), accountId: account(2) };
 const paying = {
   ...same,
   path: `/orders/${ORDER}/payments`,
@@ -99,6 +100,8 @@ const paying = {
 };
 const otherwise = { ...paying, body: { payment_method: "pm_card_mastercard" } };
 const refunding = { ...same, path: `/payments/${PAYMENT}/refunds`, body: { amount: 1000 } };
+/** So little that the payment holds it twice. */
+const refundingALittle = { ...refunding, body: { amount: 400 } };
 
 /** Clients that send one request at once: a client and its own impatient retries. */
 function duplicates<Request extends object>(request: Request, count: number) {
@@ -112,6 +115,7 @@ function duplicates<Request extends object>(request: Request, count: number) {
 const NONE: Budget = { faults: 0, ttls: 0, windows: 0, sweeps: 0, reconciles: 0 };
 
 const ORDERS_PLACED = "SELECT id, account_id AS account FROM orders WHERE created_at > 0";
+const PRODUCTS_ADDED = "SELECT id, account_id AS account FROM products WHERE created_at > 0";
 const PAYMENTS_MADE =
   "SELECT id, account_id AS account FROM payments WHERE status = 'succeeded' AND created_at > 0";
 const REFUNDS_GIVEN = "SELECT id, account_id AS account FROM refunds WHERE status = 'succeeded'";
@@ -129,6 +133,11 @@ export function scenarios({ clients, faults }: Bounds): Scenario[] {
     seed: SHOP + PLACED,
     effects: PAYMENTS_MADE,
     retries: [{ ...paying, name: "retry" }],
+  };
+  const refunds = {
+    seed: SHOP + PLACED + PAID,
+    charged: [{ paymentId: PAYMENT, amount: 1250 }],
+    effects: REFUNDS_GIVEN,
   };
   return [
     {
@@ -153,14 +162,15 @@ export function scenarios({ clients, faults }: Bounds): Scenario[] {
       budget: { ...NONE, faults, ttls: 1 },
     },
     {
-      ...orders,
+      seed: SHOP,
+      effects: PRODUCTS_ADDED,
       name: "one key, two accounts",
       clients: [
-        { ...ordering, name: "A" },
+        { ...shelving, name: "A" },
         { ...neighbours, name: "neighbour" },
       ],
       retries: [
-        { ...ordering, name: "retry" },
+        { ...shelving, name: "retry" },
         { ...neighbours, name: "neighbour's retry" },
       ],
       budget: { ...NONE, faults, ttls: 1 },
@@ -211,13 +221,19 @@ export function scenarios({ clients, faults }: Bounds): Scenario[] {
       budget: { ...NONE, faults },
     },
     {
-      seed: SHOP + PLACED + PAID,
-      charged: [{ paymentId: PAYMENT, amount: 1250 }],
-      effects: REFUNDS_GIVEN,
+      ...refunds,
       name: "refunds",
       clients: duplicates(refunding, clients),
       retries: [{ ...refunding, name: "retry" }],
       budget: { ...NONE, faults, ttls: 1 },
+    },
+    {
+      ...refunds,
+      name: "refunds and the reconciler past the window",
+      clients: [{ ...refundingALittle, name: "A" }],
+      retries: [{ ...refundingALittle, name: "retry" }],
+      // All that passes is as much as a fault more.
+      budget: { ...NONE, faults: Math.max(0, faults - 1), windows: 1, sweeps: 1, reconciles: 1 },
     },
   ];
 }

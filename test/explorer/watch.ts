@@ -18,6 +18,8 @@ const ROWS = `SELECT principal, key, generation, owner, fingerprint, status, upd
   expires_at AS expiresAt, response_status || response_headers || coalesce(response_body, '') AS response
   FROM idempotency_keys`;
 
+const BEGINS = /^insert into "(payments|refunds)"/;
+
 /**
  * Looks at the ledger after every message, for what no answer at the end would show.
  *
@@ -33,12 +35,20 @@ export function openWatch(database: Database, { pendingTtlMs }: { pendingTtlMs: 
    * @param message What was carried out just now.
    * @param at The clock.
    * @param claimableSince When its sender had the whole request, and could claim. Null for a message from the past.
+   * @param isOfReconciler Whether nobody has asked for it.
    */
   function look(
     message: Message,
-    { at, claimableSince }: { at: number; claimableSince: number | null },
+    {
+      at,
+      claimableSince,
+      isOfReconciler,
+    }: { at: number; claimableSince: number | null; isOfReconciler: boolean },
   ): void {
     if (message.to !== "d1") return;
+    if (isOfReconciler && message.statements.some(({ sql }) => BEGINS.test(sql))) {
+      violations.push("5. the reconciler began a payment or refund of its own");
+    }
     if (isFenced(message)) checkFence(message.statements[0]!.params);
     const now = rowsOf(database);
     const isLeased = (row: Row) => row.status === "pending" && row.updatedAt + pendingTtlMs > at;

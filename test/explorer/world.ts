@@ -56,7 +56,8 @@ export function openWorld(database: Database, { scenario, mutant, isUnreduced = 
     const claimableSince = sender?.claimableSince() ?? null;
     try {
       const result = carriedOut(message);
-      watch.look(message, { at: world.clock, claimableSince });
+      const isOfReconciler = sender?.name.startsWith("reconciler") ?? false;
+      watch.look(message, { at: world.clock, claimableSince, isOfReconciler });
       return { result };
     } catch (error) {
       return { error: error as Error };
