@@ -3,10 +3,7 @@
 //
 //   npm run bench -- --publish   puts the tables and charts into docs/performance.md
 //   npm run bench -- --quick     a minute, far too short for the ratios: to see that it works
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 
 import {
   countCosts,
@@ -17,36 +14,33 @@ import {
 } from "./bench/experiments.ts";
 import { publish, type Results, tablesOf } from "./bench/report.ts";
 import { startBench } from "./bench/service.ts";
-import { exitCodeOf, stopAll, untilInterrupted } from "./child-process.ts";
 import { prepareDatabase } from "./local-service.ts";
+import { argumentsOf, main, refuse } from "./main.ts";
 
 const FULL = { rounds: 25, requests: 20, sweeps: 20, sizes: [1_000, 100_000, 1_000_000] };
 const QUICK = { rounds: 1, requests: 5, sweeps: 1, sizes: [100, 200, 3_000] };
 
-const interrupted = untilInterrupted().then(exitCodeOf);
-const home = await mkdtemp(join(tmpdir(), "idempotent-orders-bench-"));
-
-const code = await Promise.race([run(), interrupted]).catch((error: unknown) => {
-  console.error(error instanceof Error ? error.message : error);
-  return 1;
+const { values } = argumentsOf({
+  options: {
+    publish: { type: "boolean", default: false },
+    quick: { type: "boolean", default: false },
+  },
 });
-await stopAll();
-await rm(home, { recursive: true, force: true, maxRetries: 5 });
-process.exit(code);
-
-async function run(): Promise<number> {
-  const options = { publish: { type: "boolean" }, quick: { type: "boolean" } } as const;
-  const { values } = parseArgs({ options });
-  if (values.publish === true && values.quick === true) {
-    throw new Error("--quick is far too short for what is published: leave one of the two out.");
-  }
-  const results = await measure(values.quick === true ? QUICK : FULL);
-  for (const [name, table] of Object.entries(tablesOf(results))) console.log(`\n${name}\n${table}`);
-  if (values.publish === true) await publish(results);
-  return 0;
+if (values.publish && values.quick) {
+  refuse("--quick is far too short for what is published: leave one of the two out.");
 }
 
-async function measure({ sizes, ...effort }: Effort & { sizes: number[] }): Promise<Results> {
+await main({ name: "bench" }, async (home) => {
+  const results = await measure(home, values.quick ? QUICK : FULL);
+  for (const [name, table] of Object.entries(tablesOf(results))) console.log(`\n${name}\n${table}`);
+  if (values.publish) await publish(results);
+  return 0;
+});
+
+async function measure(
+  home: string,
+  { sizes, ...effort }: Effort & { sizes: number[] },
+): Promise<Results> {
   const prepared = join(home, "prepared");
   await prepareDatabase({ persistTo: prepared, tmpDir: home });
   const benches = [];

@@ -1,10 +1,7 @@
 // `npm run demo`: shows on a fresh local service that an order is placed, and paid, exactly once, whatever its callers do.
 // Exit code 0 only if every claim holds.
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { exitCodeOf, stopAll, untilInterrupted } from "./child-process.ts";
 import {
   auditAll,
   loseReply,
@@ -13,28 +10,22 @@ import {
   stallPayment,
 } from "./demo-payments.ts";
 import { ACME, DEMO_SETTINGS, GLOBEX, oneOf, openShop, type Shop } from "./demo-shop.ts";
-import { startOwner } from "./demo-stalled.ts";
+import { type DemoPlace, startOwner } from "./demo-stalled.ts";
 import { endProgress, holds, progress, type Row, tableOf } from "./demo-table.ts";
 import { prepareDatabase, readDatabase, startLocalService } from "./local-service.ts";
+import { argumentsOf, main } from "./main.ts";
 
 const SENDERS = 200;
 const STORM_KEY = "demo-storm";
 
-const interrupted = untilInterrupted().then(exitCodeOf);
-const directory = await mkdtemp(join(tmpdir(), "idempotent-orders-demo-"));
-// wrangler's own temporary files go along with the rest.
-const place = { persistTo: join(directory, "state"), tmpDir: directory };
+argumentsOf({});
 
-const code = await Promise.race([run(), interrupted]).catch((error: unknown) => {
-  console.error(error instanceof Error ? error.message : error);
-  return 1;
-});
-endProgress();
-await stopAll();
-await rm(directory, { recursive: true, force: true, maxRetries: 5 });
-process.exit(code);
+await main({ name: "demo", onInterrupt: endProgress }, (directory) =>
+  // wrangler's own temporary files go along with the rest.
+  prove({ persistTo: join(directory, "state"), tmpDir: directory }).finally(endProgress),
+);
 
-async function run(): Promise<number> {
+async function prove(place: DemoPlace): Promise<number> {
   progress("Preparing a fresh database and starting the service on it ...");
   await prepareDatabase(place);
   const { url } = await startLocalService({ ...place, vars: DEMO_SETTINGS });
@@ -45,13 +36,13 @@ async function run(): Promise<number> {
   progress("Sending another order under the same key, and the same key from another account ...");
   rows.push(await reuseKey(shop), await shareKey(shop));
   progress("Letting the owner of a claim stall, and waiting for its lease to end ...");
-  rows.push(...(await takeOver(shop)));
+  rows.push(...(await takeOver(shop, place)));
   progress("Paying one order 50 times at once, under one key and under 50 ...");
   rows.push(await payUnderOneKey(shop), await payUnderManyKeys(shop));
   progress("Letting the owner of a payment stall, and losing the provider's reply to another ...");
   rows.push(...(await stallPayment(shop, place)), await loseReply(shop));
   progress("Counting what is in the database and in the provider's books ...");
-  rows.push(await countRows(shop), await auditAll(shop));
+  rows.push(await countRows(shop, place), await auditAll(shop));
 
   endProgress();
   console.log(`\n${tableOf(rows)}\n\n${conclusion(rows)}`);
@@ -117,7 +108,7 @@ async function shareKey(shop: Shop): Promise<Row> {
   };
 }
 
-async function takeOver(shop: Shop): Promise<Row[]> {
+async function takeOver(shop: Shop, place: DemoPlace): Promise<Row[]> {
   const order = {
     account: ACME,
     path: "/orders",
@@ -165,7 +156,7 @@ async function takeOver(shop: Shop): Promise<Row[]> {
 }
 
 /** Not from what was answered, nor from what this script counted: from the rows. */
-async function countRows({ keysSent }: Shop): Promise<Row> {
+async function countRows({ keysSent }: Shop, place: DemoPlace): Promise<Row> {
   const completed = `FROM idempotency_keys AS k WHERE k.request_method = 'POST' AND k.request_path = '/orders'
     AND k.status = 'completed' AND k.response_status = 201`;
   const [count] = await readDatabase<{ keys: number; orders: number; pairs: number }>(

@@ -1,10 +1,9 @@
-import { parseArgs } from "node:util";
-
 import { openDatabase } from "../test/explorer/database.ts";
 import { type Exploration, replay, type Violation } from "../test/explorer/explore.ts";
 import { forEachInParallel, inThread, type Job } from "../test/explorer/jobs.ts";
 import { mutantOf } from "../test/explorer/mutants.ts";
 import { scenarioOf, scenarios } from "../test/explorer/scenarios.ts";
+import { argumentsOf, refuse } from "./main.ts";
 import { outdatedRows } from "./protocol-page.ts";
 
 // Runs the product in every order in which things can happen, and exits with 1 when a guarantee breaks (docs/protocol.md).
@@ -24,21 +23,7 @@ const OPTIONS = {
   replay: { type: "string" },
 } as const;
 
-/** Wrong arguments, said in plain words. */
-function refuse(error: unknown): never {
-  console.error(error instanceof Error ? error.message : error);
-  process.exit(2);
-}
-
-function valuesOf() {
-  try {
-    return parseArgs({ options: OPTIONS }).values;
-  } catch (error) {
-    return refuse(error);
-  }
-}
-
-const values = valuesOf();
+const { values } = argumentsOf({ options: OPTIONS });
 const bounds = { clients: whole("clients", 2, 3), faults: whole("faults", 0, 9) };
 const { scenario, mutant = null } = values;
 
@@ -46,11 +31,13 @@ try {
   mutantOf(mutant);
   if (scenario !== undefined) scenarioOf(scenario, bounds);
 } catch (error) {
-  refuse(error);
+  refuse((error as Error).message);
 }
 if (values.replay !== undefined) {
   if (scenario === undefined) refuse("--replay needs --scenario: which one?");
-  await replayOne(scenario, values.replay.split(".").map(Number)).catch(refuse);
+  await replayOne(scenario, values.replay.split(".").map(Number)).catch((error: Error) =>
+    refuse(error.message),
+  );
 } else {
   await exploreAll(scenario === undefined ? scenarios(bounds).map(({ name }) => name) : [scenario]);
 }

@@ -8,22 +8,15 @@
 //
 // What k6 measured goes to load-results/, as JSON and as k6's own HTML report.
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 
-import {
-  type Child,
-  exitCodeOf,
-  startProgram,
-  stopAll,
-  untilInterrupted,
-} from "./child-process.ts";
+import { type Child, startProgram } from "./child-process.ts";
 import { type Lesson, LESSONS, type LoadOption } from "./load/lessons.ts";
 import { KEYS_OF_SERVICE, startLessonService } from "./load/service.ts";
 import { prepareDatabase, ROOT } from "./local-service.ts";
+import { argumentsOf, main, refuse } from "./main.ts";
 
 /**
  * How long k6 may take to end in order: it waits for claims that are still held (books.ts: 40 s), reads the books and
@@ -32,7 +25,6 @@ import { prepareDatabase, ROOT } from "./local-service.ts";
 const K6_GRACE_MS = 90_000;
 /** What shells answer for a command that does not exist. */
 const NOT_FOUND = 127;
-const WRONG_ARGUMENTS = 2;
 /** npm runs scripts in the project's root. */
 const RESULTS = resolve("load-results");
 
@@ -50,45 +42,26 @@ const INSTALL = `k6 is not on the PATH. These scripts are for k6 v2, a program o
   Windows          winget install k6 --source winget
   others           https://grafana.com/docs/k6/latest/set-up/install-k6/`;
 
-const directory = await mkdtemp(join(tmpdir(), "idempotent-orders-load-"));
+const wanted = wantedOf(process.argv.slice(2));
 let k6: Child | undefined;
-let stoppedBy: NodeJS.Signals | undefined;
 
-const ended = await Promise.race([run(process.argv.slice(2)), untilToldToStop()]).catch(
-  (error: unknown) => {
-    console.error(error instanceof Error ? error.message : error);
-    return 1;
-  },
-);
-// k6 has an exit code of its own for that.
-const code = stoppedBy === undefined ? ended : exitCodeOf(stoppedBy);
-await stopAll();
-await rm(directory, { recursive: true, force: true, maxRetries: 5 });
-process.exit(code);
+await main({ name: "load", onInterrupt: untilSummedUp }, run);
 
 /** The service has to be there until k6 has asked it what came of all this. */
-async function untilToldToStop(): Promise<number> {
-  stoppedBy = await untilInterrupted();
-  if (k6 !== undefined && !k6.hasEnded()) {
-    k6.process.kill("SIGINT");
-    await Promise.race([k6.ended, sleep(K6_GRACE_MS, undefined, { ref: false })]);
-  }
-  return exitCodeOf(stoppedBy);
+async function untilSummedUp(): Promise<void> {
+  if (k6 === undefined || k6.hasEnded()) return;
+  k6.process.kill("SIGINT");
+  await Promise.race([k6.ended, sleep(K6_GRACE_MS, undefined, { ref: false })]);
 }
 
-async function run(argv: string[]): Promise<number> {
-  const wanted = parseArguments(argv);
-  if (typeof wanted === "string") {
-    console.error(wanted);
-    return WRONG_ARGUMENTS;
-  }
+async function run(directory: string): Promise<number> {
   if (!(await isInstalled())) {
     console.error(INSTALL);
     return NOT_FOUND;
   }
   const { lesson, load, flags } = wanted;
   const [summary, report] = await resultsOf(lesson);
-  const variables = { ...(await serviceFor(lesson)), ...load, SUMMARY: summary };
+  const variables = { ...(await serviceFor(lesson, directory)), ...load, SUMMARY: summary };
   const exitCode = await runK6(lesson, { variables, flags, report });
   // k6 draws nothing of a run that was over at once, and sums up nothing of one that did not begin.
   for (const path of [summary, report].filter((one) => existsSync(one))) {
@@ -107,7 +80,7 @@ async function resultsOf({ script }: Lesson): Promise<[summary: string, report: 
 }
 
 /** Its address, and what the script has to know of it. */
-async function serviceFor(lesson: Lesson): Promise<Record<string, string>> {
+async function serviceFor(lesson: Lesson, directory: string): Promise<Record<string, string>> {
   const { BASE_URL } = process.env;
   if (BASE_URL !== undefined && BASE_URL !== "") {
     const vars = Object.entries(lesson.vars).map((setting) => setting.join("="));
@@ -160,31 +133,29 @@ interface Wanted {
   flags: string[];
 }
 
-/** What is wrong with them, in plain words, if anything is. */
-function parseArguments(argv: string[]): Wanted | string {
+function wantedOf(argv: string[]): Wanted {
   const end = argv.indexOf("--");
   const [own, flags] = end === -1 ? [argv, []] : [argv.slice(0, end), argv.slice(end + 1)];
-  let parsed;
-  try {
-    parsed = parseArgs({ args: own, options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    return (error as Error).message;
-  }
-  const [number = "", ...more] = parsed.positionals;
+  const { values, positionals } = argumentsOf({
+    args: own,
+    options: OPTIONS,
+    allowPositionals: true,
+  });
+  const [number = "", ...more] = positionals;
   const lesson = LESSONS[number.padStart(2, "0")];
   if (lesson === undefined || more.length > 0) {
     const known = Object.entries(LESSONS).map(([name, { script, options }]) => {
       const taken = options.map((option) => ` --${option}`).join("");
       return `  npm run load -- ${name}   ${script}${taken}`;
     });
-    return [`Which one?`, ...known].join("\n");
+    return refuse([`Which one?`, ...known].join("\n"));
   }
   const load: Record<string, string> = {};
-  for (const [name, value] of Object.entries(parsed.values) as [LoadOption, string][]) {
-    if (!lesson.options.includes(name)) return `${lesson.script} takes no --${name}.`;
+  for (const [name, value] of Object.entries(values) as [LoadOption, string][]) {
+    if (!lesson.options.includes(name)) refuse(`${lesson.script} takes no --${name}.`);
     const form = name === "duration" ? /^([1-9]\d*(ms|s|m|h))+$/ : /^[1-9]\d{0,6}$/;
     const example = name === "duration" ? "a duration, such as 30s or 5m" : "a number above 0";
-    if (!form.test(value)) return `--${name} ${value} is not ${example}.`;
+    if (!form.test(value)) refuse(`--${name} ${value} is not ${example}.`);
     load[name.toUpperCase()] = value;
   }
   return { lesson, load, flags };

@@ -103,7 +103,7 @@ function parsed(text: string): unknown {
 }
 
 function isObject(body: unknown): body is object {
-  return typeof body === "object" && body !== null;
+  return typeof body === "object" && body !== null && !Array.isArray(body);
 }
 
 function isProblem(body: unknown): body is Problem {

@@ -22,14 +22,6 @@ test("npm run bench counts what docs/performance.md says that a request costs", 
   await expectNothingLeft(run);
 });
 
-test("npm run bench does not publish what it measured in a hurry", async (context) => {
-  const tmpDir = await temporaryDirectory(context);
-  const run = runScript(context, { script: "bench.ts", args: ["--quick", "--publish"], tmpDir });
-
-  expect(await run.child.ended).toBe(1);
-  expect(run.child.output()).toMatch(/^--quick is far too short [^\n]+\n$/);
-});
-
 /** The rows of the table of costs: a name, and three plain figures. */
 function costsIn(text: string): string[] {
   return [...text.matchAll(/^\| [a-z, ]+ \| (?:\d+|–) \| [\d.]+ \| [\d.]+ \|$/gm)].map(

@@ -9,7 +9,7 @@ import { type Child, startChild } from "../../scripts/child-process.ts";
 import { ROOT } from "../../scripts/local-service.ts";
 
 /** Longest wait for anything, ms: many times what it takes, since other tests keep the machine busy. */
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 100_000;
 const POLL_MS = 25;
 
 export interface Run {
@@ -43,7 +43,7 @@ export function runScript(
   return { child, tmpDir };
 }
 
-/** @throws with all that was printed, when the script ends or a minute passes first. */
+/** @throws with all that was printed, when the script ends or the limit passes first. */
 export async function untilPrinted({ child }: Run, text: string): Promise<void> {
   const isPrinted = () => child.output().includes(text);
   await until(() => isPrinted() || child.hasEnded());
@@ -61,7 +61,7 @@ export async function expectNoProcessLeft({ tmpDir }: Pick<Run, "tmpDir">): Prom
   expect(await processesOf(tmpDir)).toEqual([]);
 }
 
-/** Resolves when the condition holds, or when it has had a minute to. */
+/** Resolves when the condition holds, or when it has had its time. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + LIMIT_MS;
   while (!(await condition()) && Date.now() < deadline) await sleep(POLL_MS);

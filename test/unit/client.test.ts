@@ -493,6 +493,13 @@ test.each([
   },
 );
 
+test("an array is no answer to a read either: the service's answers are objects", async () => {
+  const { client } = scriptedService([async () => Response.json([1])], { tries: 1 });
+  const found = await settled(client.read((api) => api.orders.$get({ query: {} })));
+
+  expect(found).toMatchObject({ kind: "unavailable", cause: { kind: "foreign", status: 200 } });
+});
+
 test("a read needs no key, and is tried again", async () => {
   const halfAList = garbled(200, '{"data":[', { "content-type": "application/json" });
   const { client, tries } = scriptedService([connectionLost, page(502), halfAList, list]);
