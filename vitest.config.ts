@@ -17,7 +17,9 @@ export default defineConfig({
           include: ["test/{unit,explorer,process,browser,load}/**/*.test.ts"],
           // The stand-in for k6 gives each of its virtual users a world of its own.
           execArgv: ["--experimental-vm-modules", "--disable-warning=ExperimentalWarning"],
-          testTimeout: 120_000,
+          // Only what hangs is to be stopped: on a busy machine the slowest takes several times its minute.
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
         },
       },
       {

@@ -26,8 +26,6 @@ const executablePath = ["chromium", "google-chrome"]
   .find((path) => existsSync(path));
 const isToBeSkipped = executablePath === undefined && process.env["CI"] === undefined;
 
-const START_LIMIT_MS = 120_000;
-
 let directory: string;
 let service: LocalService;
 let browser: Browser;
@@ -39,7 +37,7 @@ beforeAll(async () => {
   service = await startLocalService(place);
   // Chromium's sandbox needs rights that a container does not give; the pages are our own.
   browser = await chromium.launch({ executablePath: executablePath!, args: ["--no-sandbox"] });
-}, START_LIMIT_MS);
+});
 
 afterAll(async () => {
   await service.child.stop();

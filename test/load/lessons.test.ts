@@ -23,7 +23,7 @@ let home: string;
 beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), "idempotent-orders-load-test-"));
   await prepareDatabase({ persistTo: join(home, "prepared"), tmpDir: home });
-}, 120_000);
+});
 
 afterAll(() => rm(home, { recursive: true, force: true, maxRetries: 5 }));
 
@@ -36,7 +36,7 @@ function serviceFor(name: string, lesson: Pick<Lesson, "vars" | "entry">) {
     const persistTo = join(directory(), "state");
     await cp(join(home, "prepared"), persistTo, { recursive: true });
     service = await startLessonService(lesson, { persistTo, tmpDir: directory() });
-  }, 120_000);
+  });
 
   afterAll(() => service.child.stop());
 
